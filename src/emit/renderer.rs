@@ -8,14 +8,15 @@ use serde_json::{Value, json};
 use super::files::{OutputFile, open_growing};
 use super::github::annotations;
 use super::json::to_line;
+use super::lines::{Lines, Verbosity};
 use super::message::{Ids, Messages};
-use super::people::{People, Screen, Verbosity};
 use super::rdjson::rdjson;
 use super::report::{Fold, Report, is_error};
 use super::safe::brief;
 use super::sarif::sarif;
 use super::sink::Sink;
 use super::summary::summary;
+use super::terminal::Screen;
 use super::text::{self, Reader};
 use crate::event::{Event, RunError, RunFinished};
 use crate::exit::Exit;
@@ -183,7 +184,7 @@ pub struct Renderer {
     format: Format,
     stdout: Sink,
     reader: Reader,
-    people: People,
+    lines: Lines,
     messages: Messages,
     array: Vec<Value>,
     fold: Fold,
@@ -199,16 +200,16 @@ impl Renderer {
         let mut problems = Vec::new();
         let patch_path = outputs.files.patch.clone();
         let files = Opened::new(outputs.files, &mut problems);
-        let mut people = People::new(outputs.screen, outputs.verbosity, outputs.screen_colour, outputs.groups);
+        let mut lines = Lines::new(outputs.screen, outputs.verbosity, outputs.screen_colour, outputs.groups);
         // Today's action reads all of standard error as JSON; whoever wants to see more says -v.
-        if outputs.format == Format::Json && outputs.verbosity <= Verbosity::Normal && !people.is_live() {
-            people.silence();
+        if outputs.format == Format::Json && outputs.verbosity <= Verbosity::Normal && !lines.is_live() {
+            lines.silence();
         }
         Renderer {
             format: outputs.format,
             stdout: Sink::new(outputs.stdout),
             reader: Reader { terminal: outputs.stdout_is_terminal, ci: outputs.ci, colour: outputs.stdout_colour },
-            people,
+            lines,
             messages: Messages::new(outputs.ids, outputs.include_partial),
             array: Vec::new(),
             fold: Fold::default(),
@@ -234,7 +235,7 @@ impl Renderer {
     fn tell(&mut self, event: &Event) {
         self.fold.add(event);
         self.record(event);
-        self.people.event(event);
+        self.lines.event(event);
         self.send(event);
     }
 
@@ -323,11 +324,11 @@ impl Renderer {
             self.fold.replace_end(end.clone());
             self.fold.report()
         };
-        self.people.finished(&end, &report);
+        self.lines.finished(&end, &report);
         self.print(&end, &report);
         if let Some(error) = self.stdout.failure() {
             let problem = format!("cannot write standard output: {error}");
-            self.people.raw(&format!("error: {problem}"));
+            self.lines.raw(&format!("error: {problem}"));
             end.blame_output(RunError::output(problem));
             self.fold.replace_end(end.clone());
             // The file said how the run would have ended.
@@ -372,7 +373,7 @@ impl Renderer {
         }
         if self.format.is_messages() && is_error(end.exit) {
             let line = to_line(&fatal(end));
-            self.people.machine(&line);
+            self.lines.machine(&line);
         }
     }
 }

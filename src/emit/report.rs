@@ -24,42 +24,18 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// The result object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// Always `result`.
-    pub r#type: ResultTag,
-    /// `success`, `error_max_turns` or `error_during_execution`.
-    pub subtype: String,
-    /// Of this object.
-    pub schema_version: u32,
-    /// Whether `subtype` is anything but `success`.
-    pub is_error: bool,
-    /// The process's exit code.
-    pub exit_code: u8,
-    /// The exit code's name.
-    pub exit_reason: String,
-    /// `success`, `nothing_to_do`, `findings`, `denied`, `refused_trigger`, `verify_failed`, `limit` or `error`.
-    pub conclusion: String,
-    /// The run; `null` where it did not get as far as a session.
-    pub run_id: Option<String>,
-    /// The conversation; `null` where the run did not get as far as a session.
-    pub session_id: Option<String>,
-    /// The model that answered last, else the one asked for.
-    pub model: Option<String>,
-    /// The recipe, if there is one.
-    pub recipe: Option<RecipeFacts>,
-    /// Answers of the model.
-    pub num_turns: u32,
-    /// Calls that were answered, denied ones included.
-    pub num_tool_calls: u32,
-    /// Wall time.
-    pub duration_ms: u64,
-    /// Time spent waiting for the server.
-    pub duration_api_ms: u64,
-    /// The final text.
-    pub result: String,
-    /// The structured answer, under Qwen Code's name.
-    pub structured_result: Option<Value>,
-    /// The same value.
-    pub structured_output: Option<Value>,
+    /// How the run ended.
+    #[serde(flatten)]
+    pub ending: Ending,
+    /// What ran.
+    #[serde(flatten)]
+    pub ran: Ran,
+    /// How much was done.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// What the model said last.
+    #[serde(flatten)]
+    pub answer: Answer,
     /// Tokens of the whole run.
     pub usage: Usage,
     /// Estimated cost in US dollars; `null` where a price is unknown.
@@ -92,6 +68,62 @@ pub struct Report {
     pub error: Option<RunError>,
     /// Counts by model, tool and file.
     pub stats: Stats,
+}
+
+/// How a run ended: a part of the result object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Ending {
+    /// Always `result`.
+    pub r#type: ResultTag,
+    /// `success`, `error_max_turns` or `error_during_execution`.
+    pub subtype: String,
+    /// Of this object.
+    pub schema_version: u32,
+    /// Whether `subtype` is anything but `success`.
+    pub is_error: bool,
+    /// The process's exit code.
+    pub exit_code: u8,
+    /// The exit code's name.
+    pub exit_reason: String,
+    /// `success`, `nothing_to_do`, `findings`, `denied`, `refused_trigger`, `verify_failed`, `limit` or `error`.
+    pub conclusion: String,
+}
+
+/// What ran: a part of the result object.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ran {
+    /// The run; `null` where it did not get as far as a session.
+    pub run_id: Option<String>,
+    /// The conversation; `null` where the run did not get as far as a session.
+    pub session_id: Option<String>,
+    /// The model that answered last, else the one asked for.
+    pub model: Option<String>,
+    /// The recipe, if there is one.
+    pub recipe: Option<RecipeFacts>,
+}
+
+/// How much was done: a part of the result object.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Totals {
+    /// Answers of the model.
+    pub num_turns: u32,
+    /// Calls that were answered, denied ones included.
+    pub num_tool_calls: u32,
+    /// Wall time.
+    pub duration_ms: u64,
+    /// Time spent waiting for the server.
+    pub duration_api_ms: u64,
+}
+
+/// What the model said last: a part of the result object.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Answer {
+    /// The final text.
+    pub result: String,
+    /// The structured answer, under Qwen Code's name.
+    pub structured_result: Option<Value>,
+    /// The same value.
+    pub structured_output: Option<Value>,
 }
 
 /// The word `result`.
@@ -161,20 +193,39 @@ pub struct Fold {
     started: Option<Box<RunStarted>>,
     finished: Option<Box<RunFinished>>,
     model: Option<String>,
-    turns: u32,
-    tool_calls: u32,
-    shell_calls: u64,
-    api_ms: u64,
-    tokens: TokenSum,
-    cost: CostSum,
+    counts: Counts,
+    sums: Sums,
     denials: Vec<PermissionDenial>,
     verify: Vec<VerifyOutcome>,
     retries: Vec<Retry>,
-    redactions: u64,
     warnings: Vec<String>,
     todos: Vec<Value>,
     exceeded: Option<BudgetExceeded>,
     stats: Stats,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    turns: u32,
+    tool_calls: u32,
+    shell_calls: u64,
+    redactions: u64,
+}
+
+/// What requests came to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    api_ms: u64,
+    tokens: TokenSum,
+    cost: CostSum,
+}
+
+impl Sums {
+    fn add(&mut self, api_ms: u64, usage: &TokenUsage, requests: u32, cost: Option<f64>) {
+        self.api_ms = self.api_ms.saturating_add(api_ms);
+        self.tokens.add(usage, requests);
+        self.cost.add(cost);
+    }
 }
 
 impl Fold {
@@ -190,9 +241,7 @@ impl Fold {
             }
             Event::Assistant(turn) => self.add_turn(turn),
             Event::SideRequest(request) => {
-                self.api_ms = self.api_ms.saturating_add(request.api_ms);
-                self.tokens.add(&request.usage, request.requests);
-                self.cost.add(request.cost_usd);
+                self.sums.add(request.api_ms, &request.usage, request.requests, request.cost_usd);
                 self.stats.add_side(request, self.model.as_deref());
             }
             Event::Decided(record) => self.stats.add_decision(record),
@@ -202,7 +251,7 @@ impl Fold {
             Event::ModelFallback { from: _, to } => self.model = Some(to.clone()),
             Event::Verify(outcome) => self.verify.push(outcome.clone()),
             Event::Budget(exceeded) => self.exceeded = Some(exceeded.clone()),
-            Event::Redaction { count } => self.redactions = self.redactions.saturating_add(*count),
+            Event::Redaction { count } => self.counts.redactions = self.counts.redactions.saturating_add(*count),
             Event::Warning { message } => self.warnings.push(message.clone()),
             Event::Todos { todos } => self.todos.clone_from(todos),
             Event::RunFinished(finished) => self.finished = Some(finished.clone()),
@@ -216,20 +265,18 @@ impl Fold {
     }
 
     fn add_turn(&mut self, turn: &AssistantTurn) {
-        self.turns += 1;
-        self.api_ms = self.api_ms.saturating_add(turn.api_ms);
+        self.counts.turns += 1;
+        self.sums.add(turn.api_ms, &turn.usage, turn.requests, turn.cost_usd);
         if !turn.model.is_empty() {
             self.model = Some(turn.model.clone());
         }
-        self.tokens.add(&turn.usage, turn.requests);
-        self.cost.add(turn.cost_usd);
         self.stats.add_turn(turn, self.model.as_deref());
     }
 
     fn add_result(&mut self, result: &ToolResult) {
-        self.tool_calls += 1;
+        self.counts.tool_calls += 1;
         if result.tool == ToolId::RunShellCommand.name() {
-            self.shell_calls += 1;
+            self.counts.shell_calls += 1;
         }
         self.stats.add_result(result);
     }
@@ -264,71 +311,92 @@ impl Fold {
                 &broken_off
             }
         };
-        let usage = self.tokens.usage();
-        let mut changes = end.changes.clone();
-        if changes.mode.is_empty() {
-            changes.mode = self
-                .started
-                .as_ref()
-                .map(|s| s.changes_mode.clone())
-                .filter(|m| !m.is_empty())
-                .unwrap_or("dry-run".into());
-        }
-        let session =
-            |get: fn(&RunStarted) -> &String| self.started.as_deref().map(get).filter(|id| !id.is_empty()).cloned();
+        let usage = self.sums.tokens.usage();
         Report {
-            r#type: ResultTag::Result,
-            subtype: end.exit.subtype().into(),
-            schema_version: SCHEMA_VERSION,
-            is_error: is_error(end.exit),
-            exit_code: end.exit.code(),
-            exit_reason: end.exit.name().into(),
-            conclusion: conclusion(end).into(),
-            run_id: session(|s| &s.run_id),
-            session_id: session(|s| &s.session_id),
-            model: self.model.clone(),
-            recipe: self.started.as_ref().and_then(|s| s.recipe.clone()),
-            num_turns: self.turns,
-            num_tool_calls: self.tool_calls,
-            duration_ms: end.duration_ms,
-            duration_api_ms: self.api_ms,
-            result: end.result.clone(),
-            structured_result: end.structured.clone(),
-            structured_output: end.structured.clone(),
-            usage,
-            total_cost_usd: self.cost.total(),
-            budget: Budget {
-                limits: self.started.as_ref().map(|s| s.limits.clone()).unwrap_or_default(),
-                spent: if self.started.is_some() { self.spent(end, &usage) } else { Limits::default() },
-                exceeded: self.exceeded.clone().or_else(|| end.error.as_ref().and_then(|error| error.budget.clone())),
+            ending: ending(end),
+            ran: self.ran(),
+            totals: Totals {
+                num_turns: self.counts.turns,
+                num_tool_calls: self.counts.tool_calls,
+                duration_ms: end.duration_ms,
+                duration_api_ms: self.sums.api_ms,
             },
+            answer: Answer {
+                result: end.result.clone(),
+                structured_result: end.structured.clone(),
+                structured_output: end.structured.clone(),
+            },
+            usage,
+            total_cost_usd: self.sums.cost.total(),
+            budget: self.budget(end, &usage),
             permission_denials: self.denials.clone(),
-            changes,
+            changes: self.changes(end),
             git: GitReport { branch: end.branch.clone(), commit: end.commit.clone() },
             verify: self.verify.clone(),
             findings: end.findings.clone(),
             dropped: end.dropped.clone(),
             todos: self.todos.clone(),
             retries: self.retries.clone(),
-            redactions: self.redactions,
-            replay: self.started.as_ref().and_then(|s| s.replay.clone()),
+            redactions: self.counts.redactions,
+            replay: self.started.as_ref().and_then(|started| started.replay.clone()),
             warnings: self.warnings.clone(),
             error: end.error.clone(),
             stats: self.stats.clone().with_changes(&end.changes),
         }
     }
 
+    fn ran(&self) -> Ran {
+        let started = self.started.as_deref();
+        let id = |get: fn(&RunStarted) -> &String| started.map(get).filter(|id| !id.is_empty()).cloned();
+        Ran {
+            run_id: id(|started| &started.run_id),
+            session_id: id(|started| &started.session_id),
+            model: self.model.clone(),
+            recipe: started.and_then(|started| started.recipe.clone()),
+        }
+    }
+
+    /// Returns the changes with the mode that was asked for, where the end does not say it.
+    fn changes(&self, end: &RunFinished) -> ChangesReport {
+        let mut changes = end.changes.clone();
+        if changes.mode.is_empty() {
+            let mode = self.started.as_ref().map(|started| started.changes_mode.clone());
+            changes.mode = mode.filter(|mode| !mode.is_empty()).unwrap_or("dry-run".into());
+        }
+        changes
+    }
+
+    fn budget(&self, end: &RunFinished, usage: &Usage) -> Budget {
+        Budget {
+            limits: self.started.as_ref().map(|started| started.limits.clone()).unwrap_or_default(),
+            spent: if self.started.is_some() { self.spent(end, usage) } else { Limits::default() },
+            exceeded: self.exceeded.clone().or_else(|| end.error.as_ref().and_then(|error| error.budget.clone())),
+        }
+    }
+
     fn spent(&self, end: &RunFinished, usage: &Usage) -> Limits {
         Limits {
-            turns: Some(self.turns.into()),
-            tool_calls: Some(self.tool_calls.into()),
-            shell_calls: Some(self.shell_calls),
+            turns: Some(self.counts.turns.into()),
+            tool_calls: Some(self.counts.tool_calls.into()),
+            shell_calls: Some(self.counts.shell_calls),
             denials: Some(self.denials.len() as u64),
             same_denial: None,
             wall_time_ms: Some(end.duration_ms),
             total_tokens: usage.total_tokens.or(usage.estimated),
-            cost_usd: self.cost.total(),
+            cost_usd: self.sums.cost.total(),
         }
+    }
+}
+
+fn ending(end: &RunFinished) -> Ending {
+    Ending {
+        r#type: ResultTag::Result,
+        subtype: end.exit.subtype().into(),
+        schema_version: SCHEMA_VERSION,
+        is_error: is_error(end.exit),
+        exit_code: end.exit.code(),
+        exit_reason: end.exit.name().into(),
+        conclusion: conclusion(end).into(),
     }
 }
 

@@ -21,7 +21,7 @@ pub fn summary(report: &Report) -> String {
     if let Some(error) = &report.error {
         text.push_str(&format!(
             "**{}** {}",
-            if report.is_error { "Why:" } else { "Note:" },
+            if report.ending.is_error { "Why:" } else { "Note:" },
             prose(&error.message, 2_000)
         ));
         if let Some(hint) = &error.hint {
@@ -32,9 +32,9 @@ pub fn summary(report: &Report) -> String {
     text.push_str(&findings(report));
     text.push_str(&files(report));
     text.push_str(&checks(report));
-    if !report.result.trim().is_empty() {
+    if !report.answer.result.trim().is_empty() {
         text.push_str("**What the model says**\n\n");
-        text.push_str(&block(&report.result, ANSWER));
+        text.push_str(&block(&report.answer.result, ANSWER));
         text.push('\n');
     }
     text.push_str(&denials(report));
@@ -64,9 +64,9 @@ pub fn pull_request(report: &Report, about: &PullRequest<'_>) -> String {
     }
     text.push_str(&files(report));
     text.push_str(&checks(report));
-    if !report.result.trim().is_empty() {
+    if !report.answer.result.trim().is_empty() {
         text.push_str("**What the model says about it**\n\n");
-        text.push_str(&block(&report.result, ANSWER));
+        text.push_str(&block(&report.answer.result, ANSWER));
         text.push('\n');
     }
     text.push_str(&denials(report));
@@ -97,14 +97,14 @@ pub fn not_pushed(message: &str, hint: &str) -> String {
 pub fn headline(report: &Report) -> String {
     let files = report.changes.files.len();
     let change = |verb: &str| format!("{} {verb}", count(files, "file"));
-    match report.conclusion.as_str() {
+    match report.ending.conclusion.as_str() {
         "success" if files > 0 && report.git.commit.is_some() => format!("✅ {} and committed", change("changed")),
         "success" if files > 0 && report.changes.applied => format!("✅ {}", change("changed")),
         "success" if files > 0 => format!("✅ {} proposed", count(files, "changed file")),
         "success" if !report.findings.is_empty() => format!("🟡 {}", found(report)),
         "success"
-            if report.recipe.is_some()
-                && report.structured_output.as_ref().is_some_and(|value| value.get("findings").is_some()) =>
+            if report.ran.recipe.is_some()
+                && report.answer.structured_output.as_ref().is_some_and(|value| value.get("findings").is_some()) =>
         {
             "✅ No problems found".to_owned()
         }
@@ -140,9 +140,9 @@ fn count(number: usize, noun: &str) -> String {
 }
 
 fn made_by(report: &Report) -> String {
-    let model = report.model.as_deref().filter(|model| !model.is_empty());
+    let model = report.ran.model.as_deref().filter(|model| !model.is_empty());
     let model = model.map_or("an AI model".to_owned(), |model| format!("the AI model {}", code(model)));
-    match &report.recipe {
+    match &report.ran.recipe {
         Some(recipe) => {
             let version = recipe.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
             format!("Made by {model} with the recipe {}", code(&format!("{}{version}", recipe.name)))
@@ -153,13 +153,13 @@ fn made_by(report: &Report) -> String {
 
 /// Two sentences for whoever sees this for the first time.
 fn what_ran(report: &Report) -> String {
-    if report.run_id.is_none() {
+    if report.ran.run_id.is_none() {
         return "The coding agent `qwen` ended before it sent a request to the model, and changed nothing.".to_owned();
     }
-    let model = report.model.as_deref().filter(|model| !model.is_empty());
+    let model = report.ran.model.as_deref().filter(|model| !model.is_empty());
     let model = model.map_or("an AI model".to_owned(), |model| format!("the AI model {}", code(model)));
     let recipe =
-        report.recipe.as_ref().map(|recipe| format!(" with the recipe {}", code(&recipe.name))).unwrap_or_default();
+        report.ran.recipe.as_ref().map(|recipe| format!(" with the recipe {}", code(&recipe.name))).unwrap_or_default();
     let kept = match (report.changes.applied, report.changes.mode.as_str()) {
         (true, _) => "Its change passed the policy and is in the checkout",
         (false, "dry-run") => "It only proposed a change: nothing was written, committed or pushed",
@@ -303,10 +303,10 @@ fn warnings(report: &Report) -> String {
 }
 
 fn figures(report: &Report) -> String {
-    let Some(run_id) = &report.run_id else { return String::new() };
+    let Some(run_id) = &report.ran.run_id else { return String::new() };
     let mut parts = vec![
-        count(usize::try_from(report.num_turns).unwrap_or(usize::MAX), "answer"),
-        count(usize::try_from(report.num_tool_calls).unwrap_or(usize::MAX), "tool call"),
+        count(usize::try_from(report.totals.num_turns).unwrap_or(usize::MAX), "answer"),
+        count(usize::try_from(report.totals.num_tool_calls).unwrap_or(usize::MAX), "tool call"),
     ];
     if let Some(tokens) = report.usage.total_tokens {
         parts.push(format!("{tokens} tokens"));
@@ -314,7 +314,7 @@ fn figures(report: &Report) -> String {
     if let Some(cost) = report.total_cost_usd.filter(|cost| *cost > 0.0) {
         parts.push(format!("about ${cost:.4}"));
     }
-    parts.push(seconds(report.duration_ms));
+    parts.push(seconds(report.totals.duration_ms));
     parts.push(format!("run {}", code(run_id)));
     if let Some(base) = &report.changes.base {
         parts.push(format!("on commit {}", code(&base.chars().take(12).collect::<String>())));

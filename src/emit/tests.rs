@@ -282,7 +282,10 @@ fn an_unreported_count_is_null_with_an_estimate() {
 fn every_ending_has_its_subtype_and_conclusion() {
     let row = |exit| {
         let report = report(&[Event::RunFinished(Box::new(end(exit)))]);
-        format!("{} {} {} {}", report.exit_code, report.subtype, report.is_error, report.conclusion)
+        format!(
+            "{} {} {} {}",
+            report.ending.exit_code, report.ending.subtype, report.ending.is_error, report.ending.conclusion
+        )
     };
     for (exit, expected) in [
         (Exit::Ok, "0 success false success"),
@@ -297,7 +300,7 @@ fn every_ending_has_its_subtype_and_conclusion() {
         assert_eq!(row(exit), expected);
     }
     let nothing = RunFinished { changes: ChangesReport::default(), ..end(Exit::Ok) };
-    assert_eq!(report(&[Event::RunFinished(Box::new(nothing))]).conclusion, "nothing_to_do");
+    assert_eq!(report(&[Event::RunFinished(Box::new(nothing))]).ending.conclusion, "nothing_to_do");
 }
 
 #[test]

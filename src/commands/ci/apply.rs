@@ -219,10 +219,11 @@ fn read_proposal(job: &Job, digest: &str) -> Result<(Report, Vec<u8>), Failure> 
     if proposal.base.is_none() {
         return Err(conflict("the result does not name a base commit", "run the first job in a clone with commits"));
     }
-    let only_denied_calls = report.conclusion == "denied" && report.error.as_ref().is_some_and(|e| e.code == "denied");
-    if !(matches!(report.exit_code, 0 | 3) || report.exit_code == 60 && only_denied_calls) {
+    let only_denied_calls =
+        report.ending.conclusion == "denied" && report.error.as_ref().is_some_and(|e| e.code == "denied");
+    if !(matches!(report.ending.exit_code, 0 | 3) || report.ending.exit_code == 60 && only_denied_calls) {
         return Err(conflict(
-            format!("the run that proposed it ended with {} and delivers nothing", report.exit_code),
+            format!("the run that proposed it ended with {} and delivers nothing", report.ending.exit_code),
             "look at the first job; a change that failed its checks is not delivered",
         ));
     }
@@ -263,7 +264,7 @@ fn policy(job: &Job, repository: &Repository, trusted: &Trusted) -> Result<Chose
 
 fn branch_name(job: &Job, report: &Report) -> String {
     job.inputs.branch.clone().unwrap_or_else(|| {
-        let recipe = report.recipe.as_ref().map(|recipe| recipe.name.as_str()).filter(|name| is_word(name));
+        let recipe = report.ran.recipe.as_ref().map(|recipe| recipe.name.as_str()).filter(|name| is_word(name));
         format!("qwen/{}", recipe.unwrap_or("change"))
     })
 }
@@ -276,13 +277,13 @@ fn is_word(text: &str) -> bool {
 
 /// Returns the first line of the commit and the title of the pull request: the recipe's, else the model's first line.
 fn subject(report: &Report, top: &Path, trusted: &Trusted) -> String {
-    let recipe = report.recipe.as_ref().and_then(|facts| trusted_recipe(&facts.name, top, trusted));
+    let recipe = report.ran.recipe.as_ref().and_then(|facts| trusted_recipe(&facts.name, top, trusted));
     let own = recipe.and_then(|recipe| Some(recipe.file.git.as_ref()?.subject.as_ref()?.value.clone()));
     if let Some(own) = own.filter(|own| !own.contains("{{") && !own.contains("{%")) {
         return own;
     }
     let lines =
-        report.result.lines().map(|line| inert(line).trim_start_matches(['#', '*', '>', ' ']).trim().to_owned());
+        report.answer.result.lines().map(|line| inert(line).trim_start_matches(['#', '*', '>', ' ']).trim().to_owned());
     let first = lines.into_iter().find(|line| !line.is_empty()).unwrap_or_else(|| "Change files".to_owned());
     if first.chars().count() <= SUBJECT {
         return first;
@@ -306,19 +307,19 @@ fn inert(text: &str) -> String {
 
 fn order(job: &Job, report: &Report, title: &str) -> Result<Order, Failure> {
     let line = |text: &str| -> String { text.chars().filter(|c| !c.is_control()).take(200).collect() };
-    let model = report.model.as_deref().map(line).filter(|model| !model.trim().is_empty());
+    let model = report.ran.model.as_deref().map(line).filter(|model| !model.trim().is_empty());
     let assisted = format!("qwen-run:{}", model.as_deref().unwrap_or("unknown"));
     let recipe =
-        report.recipe.as_ref().filter(|recipe| is_word(&recipe.name) && is_word(&recipe.sha256)).map(|recipe| {
+        report.ran.recipe.as_ref().filter(|recipe| is_word(&recipe.name) && is_word(&recipe.sha256)).map(|recipe| {
             let version = recipe.version.as_deref().filter(|version| is_word(version));
             let version = version.map(|version| format!("@{version}")).unwrap_or_default();
             format!("{}{version} sha256:{}", recipe.name, recipe.sha256)
         });
-    let run = report.run_id.as_deref().filter(|id| is_word(id)).unwrap_or("unknown");
+    let run = report.ran.run_id.as_deref().filter(|id| is_word(id)).unwrap_or("unknown");
     let mut trailers = vec![("Assisted-by", assisted.as_str())];
     trailers.extend(recipe.as_deref().map(|recipe| ("Qwen-Recipe", recipe)));
     trailers.push(("Qwen-Run-Id", run));
-    let body: String = inert(&report.result).chars().take(4_000).collect();
+    let body: String = inert(&report.answer.result).chars().take(4_000).collect();
     let message = message(title, &body, &trailers)
         .map_err(|problem| conflict(format!("the commit's message: {problem}"), "correct git.subject of the recipe"))?;
     let committer = Person { name: COMMITTER.0.to_owned(), email: COMMITTER.1.to_owned() };

@@ -222,11 +222,14 @@ fn read_report(path: &Path) -> Result<Report, Failure> {
 fn set_outputs(job: &mut Job, files: &Files, report: &Report, exit: Exit) {
     let shown = |name: &str| files.path(name).display().to_string();
     let has_patch = report.changes.patch_sha256.is_some();
-    let has_findings =
-        report.structured_output.as_ref().is_some_and(|answer| answer.get("findings").is_some_and(|f| f.is_array()));
-    let answer = report.structured_output.as_ref().map(to_line).filter(|text| text.len() <= LARGEST_ANSWER);
+    let has_findings = report
+        .answer
+        .structured_output
+        .as_ref()
+        .is_some_and(|answer| answer.get("findings").is_some_and(|f| f.is_array()));
+    let answer = report.answer.structured_output.as_ref().map(to_line).filter(|text| text.len() <= LARGEST_ANSWER);
     let when = |condition: bool, name: &str| if condition { shown(name) } else { String::new() };
-    job.set("conclusion", report.conclusion.clone());
+    job.set("conclusion", report.ending.conclusion.clone());
     job.set("exit-code", exit.code().to_string());
     job.set("changed", has_patch.to_string());
     job.set("result-file", shown("result.json"));

@@ -4,16 +4,14 @@
 //! terminal gets one live status line below finished lines, anything else finished lines only.
 
 use std::fmt::Write as _;
-use std::io::Write;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::report::Report;
 use super::safe::{one_line, one_line_of};
-use super::sink::Sink;
-use crate::event::{Event, RunFinished, RunStarted, ToolResult};
+use super::terminal::{Screen, Terminal};
+use crate::event::{AssistantTurn, Event, PermissionDenial, RunFinished, RunStarted, ToolResult, VerifyOutcome};
 use crate::exit::Exit;
 
 /// How long a log may stay silent.
@@ -36,74 +34,10 @@ pub enum Verbosity {
     Debug,
 }
 
-/// What `--color` says.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Colour {
-    /// As the environment says, else on a terminal
-    #[default]
-    Auto,
-    /// Also into files and pipes
-    Always,
-    /// Not at all
-    Never,
-}
-
-/// What the environment says about colours.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Colours {
-    /// The flag.
-    pub flag: Colour,
-    /// `NO_COLOR` is set and not empty.
-    pub no_color: bool,
-    /// `CLICOLOR_FORCE` or `FORCE_COLOR` is set, not empty and not `0`.
-    pub force: bool,
-    /// `CLICOLOR=0`.
-    pub clicolor_off: bool,
-}
-
-impl Colours {
-    /// Reads the environment through `get`.
-    pub fn from_environment(flag: Colour, get: impl Fn(&str) -> Option<String>) -> Colours {
-        let on = |name| get(name).is_some_and(|value| !value.is_empty() && value != "0");
-        Colours {
-            flag,
-            no_color: get("NO_COLOR").is_some_and(|value| !value.is_empty()),
-            force: on("CLICOLOR_FORCE") || on("FORCE_COLOR"),
-            clicolor_off: get("CLICOLOR").is_some_and(|value| value == "0"),
-        }
-    }
-
-    /// Tells whether a stream gets colours.
-    pub fn on(self, is_terminal: bool) -> bool {
-        match self.flag {
-            Colour::Always => true,
-            Colour::Never => false,
-            Colour::Auto if self.no_color => false,
-            Colour::Auto if self.force => true,
-            Colour::Auto if self.clicolor_off => false,
-            Colour::Auto => is_terminal,
-        }
-    }
-}
-
-/// Where lines for people go.
-pub enum Screen {
-    /// The terminal on standard error, with one live line at the bottom.
-    Live,
-    /// Any other stream.
-    Plain(Box<dyn Write + Send>),
-}
-
-enum Place {
-    Live(ProgressBar),
-    Plain(Sink),
-}
-
 /// Writes lines for people.
-pub(super) struct People {
-    place: Place,
+pub(super) struct Lines {
+    terminal: Terminal,
     verbosity: Verbosity,
-    colour: bool,
     /// `GITHUB_ACTIONS=true`: turns are groups.
     groups: bool,
     group_open: bool,
@@ -111,59 +45,34 @@ pub(super) struct People {
     tail: String,
     /// Heartbeats of the silence that lasts.
     beats: u64,
-    /// A program reads standard error as JSON: nothing but that goes there.
-    silent: bool,
 }
 
-impl People {
-    pub(super) fn new(screen: Screen, verbosity: Verbosity, colour: bool, groups: bool) -> People {
-        let place = match screen {
-            Screen::Live => {
-                let bar =
-                    if verbosity == Verbosity::Quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-                bar.set_style(
-                    ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}")
-                        .unwrap_or_else(|_| ProgressStyle::default_spinner()),
-                );
-                if verbosity > Verbosity::Quiet {
-                    bar.enable_steady_tick(Duration::from_millis(120));
-                }
-                Place::Live(bar)
-            }
-            Screen::Plain(writer) => Place::Plain(Sink::new(writer)),
-        };
-        People { place, verbosity, colour, groups, group_open: false, tail: String::new(), beats: 0, silent: false }
+impl Lines {
+    pub(super) fn new(screen: Screen, verbosity: Verbosity, colour: bool, groups: bool) -> Lines {
+        let terminal = Terminal::new(screen, verbosity == Verbosity::Quiet, colour);
+        Lines { terminal, verbosity, groups, group_open: false, tail: String::new(), beats: 0 }
     }
 
-    /// Keeps every line for people to itself; [`People::machine`] still speaks.
+    /// Keeps every line for people to itself; [`Lines::machine`] still writes.
     pub(super) fn silence(&mut self) {
-        self.silent = true;
+        self.terminal.silence(true);
     }
 
     /// Tells whether a person looks at a terminal.
     pub(super) fn is_live(&self) -> bool {
-        matches!(self.place, Place::Live(_))
+        self.terminal.is_live()
     }
 
     /// Prints a line for a program.
     pub(super) fn machine(&mut self, line: &str) {
-        let silent = std::mem::take(&mut self.silent);
+        let was_silent = self.terminal.silence(false);
         self.raw(line);
-        self.silent = silent;
+        self.terminal.silence(was_silent);
     }
 
     /// Prints one line for an error object or a last word, whatever the verbosity.
     pub(super) fn raw(&mut self, line: &str) {
-        if self.silent {
-            return;
-        }
-        match &mut self.place {
-            Place::Live(bar) => bar.suspend(|| {
-                let mut stream = std::io::stderr().lock();
-                let _ = writeln!(stream, "{line}");
-            }),
-            Place::Plain(sink) => sink.line(line),
-        }
+        self.terminal.line(line);
     }
 
     fn say(&mut self, style: Style, line: &str) {
@@ -178,9 +87,8 @@ impl People {
     fn insist(&mut self, style: Style, line: &str) {
         let line = one_line_of(line, WIDTH);
         let line = match line.split_once(' ') {
-            Some((word, rest)) if self.colour => format!("{style}{word}{style:#} {rest}"),
-            _ if self.colour => format!("{style}{line}{style:#}"),
-            _ => line,
+            Some((word, rest)) => format!("{} {rest}", self.terminal.styled(style, word)),
+            None => self.terminal.styled(style, &line),
         };
         self.raw(&line);
     }
@@ -194,14 +102,12 @@ impl People {
     }
 
     fn status(&mut self, text: &str) {
-        if let Place::Live(bar) = &self.place {
-            bar.set_message(one_line_of(text, WIDTH));
-        }
+        self.terminal.status(|| one_line_of(text, WIDTH));
     }
 
     /// Shows the line that the model is writing.
     fn heard(&mut self, turn: u32, text: &str) {
-        if !matches!(self.place, Place::Live(_)) {
+        if !self.is_live() {
             return;
         }
         self.tail.push_str(text);
@@ -215,9 +121,7 @@ impl People {
     /// Clears the live line for good, so that the answer starts at the left.
     pub(super) fn stop(&mut self) {
         self.close_group();
-        if let Place::Live(bar) = &self.place {
-            bar.finish_and_clear();
-        }
+        self.terminal.clear();
     }
 
     fn close_group(&mut self) {
@@ -227,80 +131,28 @@ impl People {
     }
 
     pub(super) fn event(&mut self, event: &Event) {
+        let yellow = AnsiColor::Yellow.on_default();
         match event {
             Event::RunStarted(started) => self.started(started),
-            Event::TurnStarted { turn } => {
-                self.tail.clear();
-                if self.groups && self.verbosity > Verbosity::Quiet {
-                    self.close_group();
-                    self.raw(&format!("::group::turn {turn}"));
-                    self.group_open = true;
-                }
-                self.status(&format!("turn {turn}: waiting for the model"));
-            }
+            Event::TurnStarted { turn } => self.turn_started(*turn),
             Event::Delta { turn, text, .. } => self.heard(*turn, text),
-            Event::Assistant(turn) => {
-                if self.verbosity >= Verbosity::Verbose && !turn.text.is_empty() {
-                    self.quote(&turn.text);
-                }
-                for call in &turn.calls {
-                    self.status(&format!("turn {}: {}", turn.turn, call.name));
-                }
-            }
+            Event::Assistant(turn) => self.answered(turn),
             Event::ToolResult(result) => self.result(result),
-            Event::Denied(denial) => {
-                let mut line = format!("deny {}", denial.tool_name);
-                if let Some(command) = denial.tool_input.get("command").and_then(|command| command.as_str()) {
-                    let _ = write!(line, " `{}`", one_line_of(command, 80));
-                }
-                let _ = write!(line, " rule {}", denial.rule.as_deref().unwrap_or("(none)"));
-                if let Some(source) = &denial.source {
-                    let _ = write!(line, " ({source})");
-                }
-                let _ = write!(line, ": {}", denial.reason);
-                if let Some(hint) = &denial.hint {
-                    let _ = write!(line, "; {hint}");
-                }
-                self.say(AnsiColor::Red.on_default(), &line);
-            }
+            Event::Denied(denial) => self.say(AnsiColor::Red.on_default(), &denied(denial)),
             Event::Retry(retry) => self.say(
-                AnsiColor::Yellow.on_default(),
+                yellow,
                 &format!("retry {} in {}: {}: {}", retry.attempt, seconds(retry.wait_ms), retry.class, retry.message),
             ),
-            Event::ModelFallback { from, to } => {
-                self.say(AnsiColor::Yellow.on_default(), &format!("model {from} -> {to}"));
-            }
+            Event::ModelFallback { from, to } => self.say(yellow, &format!("model {from} -> {to}")),
             Event::FileChange { path, kind, added, removed } => {
-                if self.verbosity >= Verbosity::Verbose {
-                    self.say(Style::new(), &format!("file {kind} {path} +{added} -{removed}"));
-                }
+                self.say_more(&format!("file {kind} {path} +{added} -{removed}"));
             }
             Event::Command { argv, exit_code, duration_ms, sandboxed } => {
-                if self.verbosity >= Verbosity::Verbose {
-                    let code = exit_code.map_or("signal".to_owned(), |code| code.to_string());
-                    let wall = if *sandboxed { "sandboxed" } else { "not isolated" };
-                    self.say(
-                        Style::new(),
-                        &format!("command {code} {} {wall}: {}", seconds(*duration_ms), argv.join(" ")),
-                    );
-                }
+                let code = exit_code.map_or("signal".to_owned(), |code| code.to_string());
+                let isolation = if *sandboxed { "sandboxed" } else { "not isolated" };
+                self.say_more(&format!("command {code} {} {isolation}: {}", seconds(*duration_ms), argv.join(" ")));
             }
-            Event::Verify(outcome) => {
-                let (word, style) = if outcome.passed {
-                    ("pass", AnsiColor::Green.on_default())
-                } else {
-                    ("fail", AnsiColor::Red.on_default())
-                };
-                let mut line =
-                    format!("check {} {word} {}", one_line_of(&outcome.command, 120), seconds(outcome.duration_ms));
-                if let (false, Some(code)) = (outcome.passed, outcome.exit_code) {
-                    let _ = write!(line, " exit {code}");
-                }
-                self.say(style, &line);
-                if !outcome.passed && self.verbosity >= Verbosity::Normal {
-                    self.quote(&outcome.output_tail);
-                }
-            }
+            Event::Verify(outcome) => self.checked(outcome),
             Event::Budget(exceeded) => self.say(
                 AnsiColor::Red.on_default(),
                 &format!("budget {} {} of {}", exceeded.kind, exceeded.spent, exceeded.limit),
@@ -310,26 +162,63 @@ impl People {
             Event::Compaction { before, after } => {
                 self.say(Style::new(), &format!("ctx compacted from {before} to {after} tokens"));
             }
-            Event::Redaction { count } => {
-                if self.verbosity >= Verbosity::Verbose {
-                    self.say(Style::new(), &format!("redacted {count}"));
-                }
-            }
-            Event::Warning { message } => {
-                self.say(AnsiColor::Yellow.on_default(), &format!("warning: {message}"));
-            }
-            Event::Status { message, waited } => {
-                self.status(message);
-                // A live line needs no heartbeat; a log that says nothing for long is killed by some CI systems.
-                let beats = waited.as_secs() / HEARTBEAT.as_secs();
-                if matches!(self.place, Place::Plain(_)) && beats > self.beats {
-                    self.say(Style::new(), &format!("wait {} s: {message}", waited.as_secs()));
-                    self.beats = beats;
-                } else if beats < self.beats {
-                    self.beats = beats;
-                }
-            }
+            Event::Redaction { count } => self.say_more(&format!("redacted {count}")),
+            Event::Warning { message } => self.say(yellow, &format!("warning: {message}")),
+            Event::Status { message, waited } => self.waited(message, *waited),
             Event::Decided(_) | Event::Todos { .. } | Event::RunFinished(_) => {}
+        }
+    }
+
+    /// Says what only a person who asked for more wants to see.
+    fn say_more(&mut self, line: &str) {
+        if self.verbosity >= Verbosity::Verbose {
+            self.say(Style::new(), line);
+        }
+    }
+
+    fn turn_started(&mut self, turn: u32) {
+        self.tail.clear();
+        if self.groups && self.verbosity > Verbosity::Quiet {
+            self.close_group();
+            self.raw(&format!("::group::turn {turn}"));
+            self.group_open = true;
+        }
+        self.status(&format!("turn {turn}: waiting for the model"));
+    }
+
+    fn answered(&mut self, turn: &AssistantTurn) {
+        if self.verbosity >= Verbosity::Verbose && !turn.text.is_empty() {
+            self.quote(&turn.text);
+        }
+        for call in &turn.calls {
+            self.status(&format!("turn {}: {}", turn.turn, call.name));
+        }
+    }
+
+    fn checked(&mut self, outcome: &VerifyOutcome) {
+        let (word, style) = match outcome.passed {
+            true => ("pass", AnsiColor::Green.on_default()),
+            false => ("fail", AnsiColor::Red.on_default()),
+        };
+        let mut line = format!("check {} {word} {}", one_line_of(&outcome.command, 120), seconds(outcome.duration_ms));
+        if let (false, Some(code)) = (outcome.passed, outcome.exit_code) {
+            let _ = write!(line, " exit {code}");
+        }
+        self.say(style, &line);
+        if !outcome.passed && self.verbosity >= Verbosity::Normal {
+            self.quote(&outcome.output_tail);
+        }
+    }
+
+    fn waited(&mut self, message: &str, waited: Duration) {
+        self.status(message);
+        // A live line needs no heartbeat; a log that says nothing for long is killed by some CI systems.
+        let beats = waited.as_secs() / HEARTBEAT.as_secs();
+        if !self.is_live() && beats > self.beats {
+            self.say(Style::new(), &format!("wait {} s: {message}", waited.as_secs()));
+            self.beats = beats;
+        } else if beats < self.beats {
+            self.beats = beats;
         }
     }
 
@@ -385,7 +274,7 @@ impl People {
         self.stop();
         let failed = end.exit != Exit::Ok;
         let style = if failed { AnsiColor::Red.on_default() } else { AnsiColor::Green.on_default() }.bold();
-        if report.run_id.is_some() {
+        if report.ran.run_id.is_some() {
             self.say(style, &summary(end, report));
         }
         if let Some(error) = &end.error {
@@ -396,7 +285,7 @@ impl People {
                 (Some(hint), _) => lines.push(format!("hint: {hint}")),
                 (None, _) => {}
             }
-            let word = if self.colour { format!("{style}error{style:#}") } else { "error".to_owned() };
+            let word = self.terminal.styled(style, "error");
             for (index, line) in lines.iter().enumerate() {
                 // Further lines are indented: no text in an error can look like a line of this program.
                 let before = if index == 0 { format!("{word}: ") } else { "  ".to_owned() };
@@ -404,6 +293,22 @@ impl People {
             }
         }
     }
+}
+
+fn denied(denial: &PermissionDenial) -> String {
+    let mut line = format!("deny {}", denial.tool_name);
+    if let Some(command) = denial.tool_input.get("command").and_then(|command| command.as_str()) {
+        let _ = write!(line, " `{}`", one_line_of(command, 80));
+    }
+    let _ = write!(line, " rule {}", denial.rule.as_deref().unwrap_or("(none)"));
+    if let Some(source) = &denial.source {
+        let _ = write!(line, " ({source})");
+    }
+    let _ = write!(line, ": {}", denial.reason);
+    if let Some(hint) = &denial.hint {
+        let _ = write!(line, "; {hint}");
+    }
+    line
 }
 
 /// Returns the last line: `ok 2 files, +3 -1  4 turns  1200 in (800 cached) / 90 out  ~$0.0012  3.4 s`.
@@ -417,7 +322,7 @@ fn summary(end: &RunFinished, report: &Report) -> String {
         "{} {} files, +{added} -{removed}  {} turns  {} in ({} cached) / {} out  {cost}  {}",
         end.exit.name(),
         files.len(),
-        report.num_turns,
+        report.totals.num_turns,
         count(report.usage.input_tokens),
         count(report.usage.cache_read_input_tokens),
         count(report.usage.output_tokens),
