@@ -15,6 +15,7 @@ use super::directories::{folders_between, make_folders, restore};
 use super::error::DeliverError;
 use super::journal::{Journal, Record, Saved, SavedCommit, Shape, State, next_number, quoted};
 use super::outputs::{self, Item as OutputItem, Outputs};
+use super::references;
 use crate::change::{Change, ChangeSet, Entry};
 use crate::path::RelPath;
 use crate::workspace::folder::{Folder, is_missing};
@@ -470,7 +471,7 @@ impl Drop for Applied<'_> {
         if self.done.is_empty() {
             return;
         }
-        let committed = self.commit.take().map(|commit| super::commit::undo(&commit, &self.at, &self.run_id));
+        let committed = self.commit.take().map(|commit| references::undo(&commit, &self.at, &self.run_id));
         // What remains is in the record, which says that the delivery began; the next command rolls it back.
         if matches!(committed, None | Some(Ok(None)))
             && self.take_all_back().is_empty()

@@ -1,18 +1,20 @@
 //! Commits changes with git's plumbing, a private index and private objects: no hook runs, and nothing that the user
 //! has staged or checked out becomes part of the commit.
 
-#![expect(clippy::disallowed_methods, reason = "objects are moved into the repository here")]
-
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use super::apply::Applied;
+use super::apply::{self, Applied};
 use super::delivery::{Delivered, Order, Site};
 use super::error::{DeliverError, from_repository};
-use super::journal::{SavedCommit, quoted, unquoted};
+use super::journal::{SavedCommit, quoted};
+use super::references::{
+    failed, fill_index, left_locks, move_reference_back, objects_of, publish, refuse_locks, update_index,
+    update_reference,
+};
+use super::seen;
 use crate::change::patch::{mode, name_in_repository};
 use crate::change::{ChangeSet, Entry, diff};
 use crate::git::ownership::link_out;
@@ -75,18 +77,6 @@ pub(super) fn preflight(branch: Option<&String>, order: &Order, site: &Site<'_>)
 
 fn unfit(error: &GitError) -> DeliverError {
     DeliverError::conflict(error.to_string(), error.hint())
-}
-
-/// Refuses to begin if git would fail in the middle: a lock file belongs to another running git, or to one that was
-/// killed.
-fn refuse_locks(repository: &Repository, reference: &str) -> Result<(), DeliverError> {
-    match repository.locks(reference, reference == "HEAD").first() {
-        None => Ok(()),
-        Some(lock) => Err(DeliverError::conflict(
-            format!("{} exists: another git is running, or was killed", lock.display()),
-            "wait for it to end; if no git runs, remove the file",
-        )),
-    }
 }
 
 /// Tells whether a name resolves to an object. Git exits silently if it does not; any message is an error.
@@ -157,9 +147,9 @@ pub(super) fn on_branch(
 ) -> Result<(), DeliverError> {
     let repository = repository(site)?;
     check_name(repository, name)?;
-    super::apply::check_base(changes, site.root)?;
+    apply::check_base(changes, site.root)?;
     let prepared = prepare(changes, order, repository)?;
-    publish(&prepared, repository, site.run_id)?;
+    publish(&prepared.scratch.path().join("objects"), repository, site.run_id)?;
     let reference = format!("refs/heads/{name}");
     update_reference(repository, &reference, &prepared.commit, &repository.format.zero(), &reason(order))?;
     delivered.warnings.extend(prepared.left_out);
@@ -195,7 +185,7 @@ pub(super) fn on_head(
     let zero = repository.format.zero();
     let old = prepared.base.as_deref().unwrap_or(&zero);
     let moved = step(steps)
-        .and_then(|()| publish(&prepared, repository, site.run_id))
+        .and_then(|()| publish(&prepared.scratch.path().join("objects"), repository, site.run_id))
         .and_then(|()| step(steps))
         .and_then(|()| update_reference(repository, "HEAD", &prepared.commit, old, &reason(order)));
     if let Err(cause) = moved {
@@ -223,15 +213,6 @@ pub(super) fn on_head(
     Ok(())
 }
 
-/// Returns a warning for each lock file that exists after a commit: git does not say so when it cannot remove its own.
-fn left_locks(repository: &Repository, reference: &str) -> Vec<String> {
-    let locks = repository.locks(reference, reference == "HEAD").into_iter();
-    let warning = |lock: PathBuf| {
-        format!("{} was left over, or another git is running; if no git runs, remove the file", lock.display())
-    };
-    locks.map(warning).collect()
-}
-
 fn step(steps: &Steps) -> Result<(), DeliverError> {
     steps.step().map_err(|error| DeliverError::io("the commit", &error))
 }
@@ -248,146 +229,8 @@ fn move_back(repository: &Repository, prepared: &Prepared, cause: DeliverError) 
     }
 }
 
-/// Moves a reference back to what it was, if it is still where the run put it.
-pub(super) fn move_reference_back(
-    repository: &Repository,
-    reference: &str,
-    old: Option<&str>,
-    new: &str,
-) -> Result<(), GitError> {
-    let git = repository.git();
-    let moved = match old {
-        Some(old) => git.run(&["update-ref", "-m", "qwen: taken back", reference, old, new], b""),
-        None => git.run(&["update-ref", "-d", reference, new], b""),
-    };
-    match moved {
-        Err(error) if !reference_now(repository, reference).is_ok_and(|now| now.as_deref() == old) => Err(error),
-        Ok(_) | Err(_) => Ok(()),
-    }
-}
-
-/// Finds what would prevent [`undo`] of a commit, before anything is changed.
-pub(super) fn can_undo(commit: &SavedCommit, root: &Path) -> io::Result<()> {
-    let Some(repository) = Repository::discover(root).map_err(io::Error::other)? else { return Ok(()) };
-    refuse_locks(&repository, &commit.reference)
-        .map_err(|error| io::Error::other(format!("{error}; {}", error.hint())))?;
-    // Checks that git starts and accepts the repository.
-    repository.git().run(&["rev-parse", "--git-dir"], b"").map(drop).map_err(io::Error::other)
-}
-
-/// Undoes the commit of a record: the index entries that are as the run left them, then the reference if it still
-/// points to the commit. Returns a warning if somebody has built on the commit, so that it stays, or if git left a lock.
-///
-/// The reference moves last: until then a repetition starts over, and afterwards nothing is left to do.
-pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Result<Option<String>> {
-    let Some(repository) = Repository::discover(root).map_err(io::Error::other)? else {
-        return Ok(Some(format!("{} is no longer in a git repository", root.display())));
-    };
-    remove_unfinished(&objects_of(&repository).map_err(io::Error::other)?, run_id);
-    let now = reference_now(&repository, &commit.reference)?;
-    if now == commit.old {
-        return Ok(None);
-    }
-    if now.as_deref() != Some(&commit.new) {
-        return Ok(Some(format!(
-            "{} has moved since; `git revert {}` undoes the commit",
-            commit.reference, commit.new
-        )));
-    }
-    let damaged = || io::Error::other("the record of the commit is damaged");
-    let before = unquoted(&commit.index_before).ok_or_else(damaged)?;
-    let after = unquoted(&commit.index_after).ok_or_else(damaged)?;
-    let lines = match after.is_empty() {
-        // A record of a version that did not store it.
-        true => before.clone(),
-        false => repository.index_info_where_still(&before, &after).map_err(io::Error::other)?,
-    };
-    update_index(&repository, &lines).map_err(io::Error::other)?;
-    let moved = move_reference_back(&repository, &commit.reference, commit.old.as_deref(), &commit.new);
-    moved.map_err(|error| {
-        // The restored entries are moved forward again: the whole record stays open.
-        let forward = repository.index_info_where_still(&after, &lines).map_err(io::Error::other);
-        match forward.and_then(|lines| update_index(&repository, &lines).map_err(io::Error::other)) {
-            Ok(()) => io::Error::other(error),
-            Err(also) => io::Error::other(format!("{error}; {also}")),
-        }
-    })?;
-    Ok(left_locks(&repository, &commit.reference).into_iter().next())
-}
-
-/// Returns the commit of a reference; `None` if it does not exist.
-fn reference_now(repository: &Repository, reference: &str) -> io::Result<Option<String>> {
-    if reference == "HEAD" {
-        return repository.head_now().map(|(commit, _)| commit).map_err(io::Error::other);
-    }
-    let listed = repository.git().line(&["for-each-ref", "--format=%(objectname) %(refname)", reference], b"");
-    let listed = listed.map_err(io::Error::other)?;
-    let mut lines = listed.lines().filter_map(|line| line.split_once(' '));
-    Ok(lines.find(|(_, name)| *name == reference).map(|(object, _)| object.to_owned()))
-}
-
 fn reason(order: &Order) -> String {
     format!("qwen: {}", order.message.lines().next().unwrap_or_default())
-}
-
-fn update_reference(
-    repository: &Repository,
-    reference: &str,
-    new: &str,
-    old: &str,
-    reason: &str,
-) -> Result<(), DeliverError> {
-    let arguments = ["update-ref", "--create-reflog", "-m", reason, reference, new, old];
-    let Err(error) = repository.git().run(&arguments, b"") else { return Ok(()) };
-    let now = reference_now(repository, reference);
-    if now.as_ref().is_ok_and(|now| now.as_deref() == Some(new)) {
-        // It was moved before git failed, was ended, or became unreachable.
-        return Ok(());
-    }
-    refuse_locks(repository, reference)?;
-    let expected = (old != repository.format.zero()).then_some(old);
-    Err(match now {
-        Ok(now) if now.as_deref() == expected => {
-            DeliverError::conflict(format!("cannot update {reference}: {error}"), error.hint())
-        }
-        Ok(_) | Err(_) => {
-            DeliverError::conflict(format!("{reference} has moved: {error}"), "run again on the current branch")
-        }
-    })
-}
-
-/// Sets the index entries of the changed paths to these states; every other entry stays as the user has it.
-pub(super) fn update_index(repository: &Repository, index_info: &[u8]) -> Result<(), DeliverError> {
-    // Git rereads files with times close to the index's own, and would run filters on them.
-    if index_info.is_empty() {
-        return Ok(());
-    }
-    let git = repository.without_filters().map_err(|error| from_repository(&error))?;
-    // Without the hash git cannot tell one part of a split index from another.
-    fill_index(&git.config("index.skipHash", "false"), index_info)
-}
-
-/// Adds entries to an index. Git takes an error in its input for the end, so the accepted entries are counted.
-fn fill_index(git: &Git, index_info: &[u8]) -> Result<(), DeliverError> {
-    let said = git.run(&["update-index", "--verbose", "-z", "--index-info"], index_info).map_err(failed)?;
-    let given = index_info.split(|byte| *byte == 0).filter(|line| !line.is_empty() && !line.starts_with(b"0 ")).count();
-    let taken = said.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"add '")).count();
-    if taken < given {
-        return Err(DeliverError::conflict(
-            format!("git update-index took {taken} of {given} entries"),
-            "deliver the patch of the result with `qwen apply`",
-        ));
-    }
-    Ok(())
-}
-
-fn failed(error: GitError) -> DeliverError {
-    DeliverError::conflict(error.to_string(), "deliver the patch of the result with `qwen apply`")
-}
-
-fn objects_of(repository: &Repository) -> Result<PathBuf, DeliverError> {
-    let path = repository.git().run(&["rev-parse", "--git-path", "objects"], b"").map_err(failed)?;
-    Ok(repository.top.join(OsStr::from_bytes(path.trim_ascii_end())))
 }
 
 /// Variables with which a user sets who makes a commit, and when. Git inherits no other variable of its own.
@@ -435,7 +278,7 @@ fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Resul
         return Err(DeliverError::conflict("HEAD has moved since the run began", "run again on the current branch"));
     }
     git.run(&["read-tree", base.as_deref().unwrap_or("--empty")], b"").map_err(failed)?;
-    let changes = super::seen::with_kept_modes(changes, repository).map_err(|error| from_repository(&error))?;
+    let changes = seen::with_kept_modes(changes, repository).map_err(|error| from_repository(&error))?;
     let (mut index_info, mut index_info_before) = (Vec::new(), Vec::new());
     let zero = repository.format.zero();
     for (path, change) in changes.iter() {
@@ -513,65 +356,6 @@ fn quoted_list_entry(path: &Path) -> OsString {
     }
     quoted.push(b'"');
     OsString::from_vec(quoted)
-}
-
-/// The beginning of the names of incomplete objects; git's own clean-up recognises the first part of it.
-const UNFINISHED: &str = "tmp_obj_qwen-";
-
-/// The age from which an incomplete object counts as left behind: no copy takes so long.
-const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
-
-/// Removes the incomplete objects of a killed run, and old ones of any run. What cannot be removed stays for the next
-/// time; nothing refers to it.
-pub(super) fn remove_unfinished(objects: &Path, run_id: &str) {
-    let own = format!("{UNFINISHED}{run_id}-");
-    let directories = std::fs::read_dir(objects).into_iter().flatten().flatten();
-    for directory in directories.filter(|directory| directory.file_name().len() == 2) {
-        for object in std::fs::read_dir(directory.path()).into_iter().flatten().flatten() {
-            let name = object.file_name();
-            let name = name.to_string_lossy();
-            let is_old = || {
-                let modified = object.metadata().and_then(|metadata| metadata.modified()).ok();
-                modified.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > LEFT_BEHIND)
-            };
-            if name.starts_with(&own) || name.starts_with(UNFINISHED) && is_old() {
-                let _stays = std::fs::remove_file(object.path());
-            }
-        }
-    }
-}
-
-/// Moves the private objects into the repository; each appears completely or not at all, and nothing refers to it yet.
-fn publish(prepared: &Prepared, repository: &Repository, run_id: &str) -> Result<(), DeliverError> {
-    let objects = objects_of(repository)?;
-    remove_unfinished(&objects, run_id);
-    let unfinished = format!("{UNFINISHED}{run_id}-");
-    let move_all = || -> io::Result<()> {
-        for folder in std::fs::read_dir(prepared.scratch.path().join("objects"))? {
-            let folder = folder?;
-            // Loose objects only: the private directory's `info` and `pack` are ignored.
-            if folder.file_name().len() != 2 {
-                continue;
-            }
-            let into = objects.join(folder.file_name());
-            std::fs::create_dir_all(&into)?;
-            for object in std::fs::read_dir(folder.path())? {
-                let object = object?;
-                let name = object.file_name();
-                let target = into.join(&name);
-                // Git may have left a temporary file beside its objects.
-                if !name.as_bytes().iter().all(u8::is_ascii_hexdigit) || target.exists() {
-                    continue;
-                }
-                let temporary = tempfile::Builder::new().prefix(&unfinished).tempfile_in(&into)?;
-                std::fs::copy(object.path(), temporary.path())?;
-                temporary.as_file().sync_data()?;
-                temporary.persist(&target)?;
-            }
-        }
-        Ok(())
-    };
-    move_all().map_err(|error| DeliverError::io(objects.display(), &error))
 }
 
 mod written;

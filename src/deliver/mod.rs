@@ -12,6 +12,7 @@ pub mod journal;
 pub mod message;
 pub mod outputs;
 pub mod propose;
+mod references;
 mod repositories;
 mod seen;
 pub mod undo;

@@ -6,10 +6,9 @@ use std::path::Path;
 
 use rustix::fs::FileType;
 
-use super::commit;
 use super::directories::{back_name, make_folders};
 use super::journal::{self, Journal, Record, Shape, State, records};
-use super::outputs;
+use super::{outputs, references};
 use crate::change::Entry;
 use crate::path::RelPath;
 use crate::workspace::folder::{Folder, is_missing};
@@ -133,7 +132,7 @@ fn undo_if(
         return Ok(Some(report));
     }
     if let Some(commit) = &record.commit {
-        commit::can_undo(commit, root)?;
+        references::can_undo(commit, root)?;
     }
     restore(root, &tree, &journal, &mut record, &mut report, steps)?;
     record.state = State::Undone;
@@ -185,7 +184,7 @@ fn restore(
     let put_back = restored.into_iter().map(|(_, path, _)| path).chain(added.into_iter().map(|(_, path)| path));
     report.restored = put_back.filter(|path| !report.left_alone.contains(path)).collect();
     if let Some(commit) = &record.commit {
-        match commit::undo(commit, root, &record.run_id) {
+        match references::undo(commit, root, &record.run_id) {
             Ok(warning) => report.warnings.extend(warning),
             Err(error) => {
                 let cause = io::Error::other(format!("cannot undo the commit {}: {error}", commit.new));

@@ -30,7 +30,7 @@ use crate::tools::{Background, CommandReport, CommandRequest, CommandRunner, Mis
 use crate::workspace::Workspace;
 use crate::workspace::disk::Disk;
 use crate::workspace::temporary::Temporary;
-use crate::workspace::tree::{CommandTree, LeftOut, Scratch, TreeOptions, WhyLeftOut};
+use crate::workspace::tree::{Collected, CommandTree, LeftOut, Scratch, TreeOptions, WhyLeftOut};
 use crate::workspace::untouched::Untouched;
 
 use super::git_commands::{is_git_and_readers, is_judged_git};
@@ -323,8 +323,7 @@ impl Runner {
         let Some(lent) = slot.as_mut() else { return Ok(Vec::new()) };
         let collected = lent.sync_out(&self.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
         self.workspace.note_refusals(&collected.refused);
-        let refused = collected.refused.iter();
-        Ok(refused.map(|(path, reason)| format!("the change to {path} was undone: {reason}")).collect())
+        Ok(refusals(&collected))
     }
 
     /// Returns the pinned programs that a command starts; one that differs from the policy's digest is an error.
@@ -601,9 +600,7 @@ impl Runner {
                     .to_owned(),
             );
         }
-        for (path, reason) in &collected.refused {
-            notes.push(format!("the change to {path} was undone: {reason}"));
-        }
+        notes.extend(refusals(&collected));
         if plan.profile.git == GitAccess::Scratch && plan.programs.iter().any(|name| name == "git") {
             notes.push("git changes made by this command are discarded when the run ends".to_owned());
         }
@@ -627,6 +624,11 @@ impl Runner {
             changed: collected.staged.iter().map(|(path, _)| path.to_string_lossy()).collect(),
         })
     }
+}
+
+fn refusals(collected: &Collected) -> Vec<String> {
+    let refused = collected.refused.iter();
+    refused.map(|(path, reason)| format!("the change to {path} was undone: {reason}")).collect()
 }
 
 /// Names some files that commands do not see; `None` if none is of interest.

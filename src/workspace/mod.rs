@@ -8,7 +8,7 @@ pub mod ignore;
 pub mod outputs;
 pub mod private_file;
 pub mod session_file;
-mod snapshot;
+pub(crate) mod snapshot;
 pub mod steps;
 pub mod temporary;
 #[cfg(test)]

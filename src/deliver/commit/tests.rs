@@ -2,9 +2,12 @@
 
 #![cfg(test)]
 
+use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use super::*;
+use crate::deliver::journal::unquoted;
 use crate::deliver::message::message;
 use crate::deliver::test_support::{OPEN, Project, script};
 use crate::deliver::{Delivery, Person, deliver, preflight, undo};

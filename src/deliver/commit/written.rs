@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-use super::failed;
 use crate::deliver::DeliverError;
+use crate::deliver::references::failed;
 use crate::git::Git;
 
 /// Returns git that keeps a private index in one file: a part of a split one would be kept in the repository, under a
