@@ -16,8 +16,8 @@ use crate::policy::redact::Secrets;
 use crate::workspace::Workspace;
 
 use super::Failure;
+use super::judge::judge_change;
 use super::outcome::from_delivery;
-use super::runner::judge_change;
 
 /// How closely the files must match those that the dry run found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

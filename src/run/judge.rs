@@ -1,8 +1,9 @@
 //! Applies the policy's decision to calls, narrowed by what this run can guarantee.
 
 use crate::agent::invoke::Judge;
-use crate::policy::Facts;
-use crate::policy::{Access, CommandPlan, Decision, Denial, Grant, Policy};
+use crate::change::{Change, Entry};
+use crate::path::RelPath;
+use crate::policy::{Access, ChangeFacts, CommandPlan, Decision, Denial, Facts, Grant, Policy};
 use crate::sandbox::Tier;
 
 /// The policy with the facts of this run, and the isolation that commands get.
@@ -41,6 +42,23 @@ impl Judge for RunJudge<'_> {
 
     fn digest(&self) -> String {
         self.digest.clone()
+    }
+}
+
+/// Judges a change by the policy's rules for the gate.
+pub fn judge_change(policy: &Policy, facts: &Facts, path: &RelPath, change: &Change) -> Result<(), String> {
+    let Some(kind) = change.kind() else { return Ok(()) };
+    let executable = |entry: &Entry| matches!(entry, Entry::File { executable: true, .. });
+    let link = |entry: &Entry| matches!(entry, Entry::Link { .. });
+    let facts_of_change = ChangeFacts {
+        kind,
+        becomes_executable: executable(&change.after) && !executable(&change.before),
+        is_link: link(&change.after) || link(&change.before),
+    };
+    policy.judge_change(path, facts_of_change, facts).map_err(|denial| denial.reason)?;
+    match &change.after {
+        Entry::Link { target } => policy.judge_link(path, target, facts).map_err(|denial| denial.reason),
+        Entry::Absent | Entry::File { .. } => Ok(()),
     }
 }
 

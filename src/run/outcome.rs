@@ -26,7 +26,8 @@ use crate::workspace::untouched::Untouched;
 
 use super::emitter::Emitter;
 use super::ignored;
-use super::runner::{Runner, judge_change};
+use super::judge::judge_change;
+use super::runner::Runner;
 use super::setup::Setup;
 use super::{Answer, Failure};
 

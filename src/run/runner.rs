@@ -16,10 +16,10 @@ use crate::git::repository::Repository;
 use crate::git::{Checkout, git_environment, private_git_configuration};
 use crate::model::BoxFuture;
 use crate::path::RelPath;
+use crate::policy::Facts;
 use crate::policy::grant::{GitAccess, Start, TreeAccess};
 use crate::policy::packages::{is_cache, packages_of};
 use crate::policy::programs::only_reads;
-use crate::policy::{ChangeFacts, Facts};
 use crate::policy::{CommandPlan, Policy};
 use crate::sandbox::{
     Captured, Confinement, Demand, LentTree, Mounted, Names, RunOutput, RunRequest, Sandbox, SandboxError,
@@ -34,6 +34,7 @@ use crate::workspace::tree::{Collected, CommandTree, LeftOut, Scratch, TreeOptio
 use crate::workspace::untouched::Untouched;
 
 use super::git_commands::{is_git_and_readers, is_judged_git};
+use super::judge::judge_change;
 use super::servers::Place;
 use super::surroundings::Surroundings;
 
@@ -666,21 +667,4 @@ impl CommandRunner for Runner {
 
 fn no_tree(error: crate::workspace::WorkspaceError) -> ToolError {
     ToolError::failed(format!("cannot create the command workspace: {error}"))
-}
-
-/// Judges a change by the policy's rules for the gate.
-pub fn judge_change(policy: &Policy, facts: &Facts, path: &RelPath, change: &Change) -> Result<(), String> {
-    let Some(kind) = change.kind() else { return Ok(()) };
-    let executable = |entry: &Entry| matches!(entry, Entry::File { executable: true, .. });
-    let link = |entry: &Entry| matches!(entry, Entry::Link { .. });
-    let facts_of_change = ChangeFacts {
-        kind,
-        becomes_executable: executable(&change.after) && !executable(&change.before),
-        is_link: link(&change.after) || link(&change.before),
-    };
-    policy.judge_change(path, facts_of_change, facts).map_err(|denial| denial.reason)?;
-    match &change.after {
-        Entry::Link { target } => policy.judge_link(path, target, facts).map_err(|denial| denial.reason),
-        Entry::Absent | Entry::File { .. } => Ok(()),
-    }
 }
