@@ -48,6 +48,17 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// A recursive read that leaves nothing out.
+    pub(crate) fn tree(path: &str, follow_links: bool) -> Effect {
+        Effect::ReadTree {
+            path: path.to_owned(),
+            follow_links,
+            left_out: Vec::new(),
+            only: Vec::new(),
+            skips_hidden: false,
+        }
+    }
+
     /// Returns the path.
     pub fn path(&self) -> &str {
         match self {

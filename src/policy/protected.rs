@@ -1,73 +1,112 @@
 //! Lists the names of files that are never read (F3: secrets) and never written (F4: files that run or configure
 //! something later), whatever the rules say.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 pub(crate) use super::glob::fold;
 use super::glob::fold_name;
 use crate::path::RelPath;
 
-/// Names that are never written, at any depth (F4); names that are never read are added to them.
-const PROTECTED: [&str; 54] = [
-    ".git",
-    ".github",
-    ".qwen",
-    ".husky",
-    ".githooks",
-    ".vscode",
-    ".idea",
-    ".devcontainer",
-    ".gitlab-ci.yml",
-    ".gitmodules",
-    ".gitattributes",
-    ".pre-commit-config.yaml",
-    ".npmrc",
-    ".mcp.json",
-    ".envrc",
-    "qwen.md",
-    "agents.md",
-    "claude.md",
-    "gemini.md",
-    ".cursor",
-    ".cursorrules",
-    ".windsurf",
-    ".claude",
-    ".gemini",
-    ".codex",
-    ".continue",
-    ".circleci",
-    ".travis.yml",
-    "jenkinsfile",
-    "azure-pipelines.yml",
-    "bitbucket-pipelines.yml",
-    "mise.toml",
-    ".mise.toml",
-    ".tool-versions",
-    ".buildkite",
-    ".drone.yml",
-    ".drone.yaml",
-    ".drone.star",
-    ".drone.jsonnet",
-    ".woodpecker",
-    ".woodpecker.yml",
-    ".woodpecker.yaml",
-    ".bazelrc",
-    ".pnpmfile.cjs",
-    ".pnpmfile.mjs",
-    ".mise",
-    ".pypirc",
-    "codeowners",
-    ".bashrc",
-    ".bash_profile",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".inputrc",
+/// Names that are never written, at any depth (F4), in small letters; names that are never read are added to them. A
+/// machine or another person's editor acts on such a file without being asked: it runs it, takes settings or
+/// instructions from it, or lets it say who decides.
+const PROTECTED: [&str; 7] = [
+    // Version control and its hooks.
+    ".git .gitmodules .gitattributes .lfsconfig .githooks .husky .huskyrc .hg .hgrc .jj .sl .svn .pre-commit-config.yaml \
+     .pre-commit-hooks.yaml .overcommit.yml .overcommit captainhook.json grumphp.yml .simple-git-hooks.json simple-git-hooks.json \
+     codeowners owners_aliases .mergify.yml .kodiak.toml .pullapprove.yml .bulldozer.yml .policy.yml .dependabot .renovaterc \
+     renovate.json renovate.json5 .trunk",
+    // Builds of a server.
+    ".github .gitlab .gitea .forgejo .circleci .buildkite .woodpecker .semaphore .builds .tekton .teamcity .azure-pipelines .azuredevops \
+     .harness .prow .zuul.d zuul.d .jenkins .screwdriver .pipelines .concourse .vela .taskcluster.yml .drone.star .drone.jsonnet \
+     .cirrus.star .build.yml .build.yaml azure-pipelines jenkinsfile jenkinsfile.groovy jenkinsfile.ci jenkinsfile.cd jenkinsfile.pr \
+     jenkinsfile.release jenkinsfile.nightly jenkinsfile.deploy wercker.yml .scrutinizer.yml codeship-services.yml codeship-steps.yml bitrise.yml \
+     codemagic.yaml netlify.toml amplify.yml heroku.yml",
+    // Editors, and machines made for one.
+    ".vscode .vscode-server .idea .devcontainer .devcontainer.json .fleet .zed .nova .vs .theia .helix .lapce .idx .run .codesandbox \
+     .stackblitzrc .externaltoolbuilders .exrc .vimrc .gvimrc .lvimrc .vim .nvimrc .nvim.lua .nvim .dir-locals.el .dir-locals-2.el .emacs \
+     .emacs.d .kakrc .gitpod .gitpod.yml .gitpod.dockerfile .replit replit.nix",
+    // Assistants.
+    ".qwen .mcp.json qwen.md agents.md agents.override.md agents.local.md .agents .agent claude.md claude.local.md .claude gemini.md .gemini \
+     .codex .continue .cursor .cursorrules .windsurf .windsurfrules .clinerules .cline .roo .roorules .roomodes .kilocode .kilocodemodes \
+     .kiro .amazonq .augment .augment-guidelines .junie .trae .goosehints .goose .openhands .opencode opencode.json opencode.jsonc .cody \
+     .tabnine .copilot .amp .factory .crush .crush.json crush.json crush.md .rules warp.md .warp .qoder .codebuddy codebuddy.md .iflow iflow.md \
+     replit.md .sourcegraph",
+    // Package managers, version managers and build tools, for what they load before all else.
+    ".npmrc .pypirc .pip pip.conf pip.ini .condarc .gemrc .bazelrc .bazeliskrc .pnpmfile.cjs .pnpmfile.mjs .tool-versions .mise .miserc.toml \
+     .rtx.toml sitecustomize.py usercustomize.py .wgetrc .curlrc",
+    // Shells, and what reads the environment from a directory.
+    ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .bashenv .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .mkshrc \
+     .cshrc .tcshrc .login .logout .inputrc .envrc .direnvrc .direnv .autoenv.zsh .autoenv .screenrc .tmux.conf",
+    // Interpreters and debuggers.
+    ".gdbinit .lldbinit .pdbrc .pdbrc.py .pythonrc .pythonstartup .irbrc .pryrc .psqlrc .sqliterc .rprofile .ghci .iex.exs .noderc",
+];
+
+/// Beginnings and endings of more such names.
+const KINDS: [(&str, &str); 27] = [
+    (".aider", ""),
+    (".envrc.", ""),
+    (".yarnrc", ""),
+    (".roorules-", ""),
+    (".clinerules-", ""),
+    (".lintstagedrc", ""),
+    ("lint-staged.config.", ""),
+    (".gitlab-ci", ".yml"),
+    (".gitlab-ci", ".yaml"),
+    (".travis", ".yml"),
+    (".cirrus", ".yml"),
+    (".drone", ".yml"),
+    (".drone", ".yaml"),
+    (".woodpecker", ".yml"),
+    (".woodpecker", ".yaml"),
+    ("", ".jenkinsfile"),
+    ("azure-pipelines", ".yml"),
+    ("azure-pipelines", ".yaml"),
+    ("bitbucket-pipelines", ".yml"),
+    ("", ".code-workspace"),
+    ("", ".sublime-project"),
+    ("", ".gocd.yaml"),
+    ("", ".bazelrc"),
+    ("lefthook.", ""),
+    ("lefthook-local.", ""),
+    (".lefthook.", ""),
+    (".lefthook-local.", ""),
+];
+
+/// More such names of YAML files and the like, with or without a dot before them and with more words after them.
+const STEMS: &str = "appveyor.yml buildspec.yml cloudbuild.yaml lefthook.yml mise.toml vela.yml screwdriver.yaml zuul.yaml prow.yaml \
+    shippable.yml";
+
+/// Directories, and the protected names in them, perhaps with more after a mark; `*`: whatever begins so.
+const BELOW: [(&str, &str); 7] = [
+    (".mvn", "extensions.xml jvm.config maven.config"),
+    (".yarn", "plugins releases"),
+    (".cargo", "config*"),
+    (".bundle", "config"),
+    ("mise", "config"),
+    (".config", "mise fish direnv git gh pip nvim helix kak zed systemd autostart lefthook husky"),
+    (".gradle", "init.d init.gradle gradle.properties"),
 ];
 
 /// Returns the names that are never read or written, and what others of them begin with.
 pub(crate) fn known_names() -> impl Iterator<Item = &'static str> {
-    let others =
-        [".env", ".git-credentials", ".netrc", "id_rsa", ".aider", "lefthook.", ".yarnrc", ".mvn", ".yarn", ".cargo"];
-    PROTECTED.into_iter().chain(others)
+    let secrets = [".env", ".git-credentials", ".netrc", "id_rsa"];
+    let kinds = KINDS.into_iter().map(|(start, _)| start).filter(|start| !start.is_empty());
+    let below = BELOW.into_iter().map(|(folder, _)| folder);
+    PROTECTED.into_iter().chain([STEMS]).flat_map(str::split_whitespace).chain(kinds).chain(below).chain(secrets)
+}
+
+// A name of one of the stems: `mise.toml`, `.appveyor.yml`, `lefthook-local.json`, `buildspec-release.yaml`.
+fn of_stem(name: &str) -> Option<&'static str> {
+    let plain = name.trim_start_matches('.');
+    let ends = [".yml", ".yaml", ".json", ".toml"];
+    STEMS.split_whitespace().find(|known| {
+        let stem = known.split('.').next().unwrap_or(known);
+        let Some(rest) = plain.strip_prefix(stem) else { return false };
+        let ending = rest.rfind('.').map_or(rest, |at| &rest[at..]);
+        ends.contains(&ending) && (rest == ending || rest.starts_with(['.', '-', '_']))
+    })
 }
 
 /// Tells whether the built-in lists protect a path.
@@ -102,35 +141,30 @@ pub(crate) fn secret_name(folded: &str) -> Option<&'static str> {
 
 /// Returns the protected name (F4: never written) that a folded path contains.
 pub(crate) fn protected_name(folded: &str) -> Option<&'static str> {
+    static NAMES: LazyLock<HashSet<&str>> =
+        LazyLock::new(|| PROTECTED.into_iter().flat_map(str::split_whitespace).collect());
     let mut names = folded.split('/').peekable();
     while let Some(name) = names.next() {
-        if let Some(known) = PROTECTED.iter().find(|known| **known == name) {
+        let is_kind = |(start, end): &&(&str, &str)| {
+            name.strip_prefix(start).is_some_and(|rest| rest.ends_with(end) && rest.len() + start.len() > end.len())
+        };
+        let kind = || KINDS.iter().find(is_kind).map(|(start, end)| if start.is_empty() { *end } else { *start });
+        if let Some(known) = NAMES.get(name).copied().or_else(kind).or_else(|| of_stem(name)) {
             return Some(known);
         }
+        // A directory of that name is what a program calls its own things.
+        let Some(next) = names.peek() else { return (name == "owners").then_some("OWNERS") };
         // `core.hooksPath` may name any directory: a hook's name in one that is called after hooks.
-        if name.contains("hooks") && names.peek().is_some_and(|next| is_hook(next)) {
+        if name.contains("hooks") && is_hook(next) {
             return Some("git hooks");
         }
-        if name.starts_with(".aider") {
-            return Some(".aider*");
-        }
-        // In every format, with or without the dot, and the one for a single machine.
-        if let Some(rest) = name.trim_start_matches('.').strip_prefix("lefthook")
-            && (rest.starts_with('.') || rest.starts_with("-local."))
-        {
-            return Some("lefthook.*");
-        }
-        if name == ".mvn" && names.peek().is_some_and(|next| matches!(*next, "extensions.xml" | "jvm.config")) {
-            return Some(".mvn/extensions.xml, .mvn/jvm.config");
-        }
-        if name == ".yarn" && names.peek().is_some_and(|next| matches!(*next, "plugins" | "releases")) {
-            return Some(".yarn/plugins, .yarn/releases");
-        }
-        if name.starts_with(".yarnrc") {
-            return Some(".yarnrc*");
-        }
-        if name == ".cargo" && names.peek().is_some_and(|next| next.starts_with("config")) {
-            return Some(".cargo/config*");
+        let is_named = |known: &&str| match known.strip_suffix('*') {
+            Some(start) => next.starts_with(start),
+            None => next.strip_prefix(known).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric)),
+        };
+        let below = BELOW.iter().filter(|(folder, _)| *folder == name);
+        if let Some(known) = below.flat_map(|(_, names)| names.split(' ')).find(is_named) {
+            return Some(known);
         }
     }
     None

@@ -3,7 +3,7 @@
 use crate::policy::decision::Denial;
 use crate::policy::file::{CommandRule, OperandKind, Options, PathKind};
 use crate::policy::programs::table::{Call, Context, Out};
-use crate::policy::programs::{Word, begins_like_an_option};
+use crate::policy::programs::{self, Word, begins_like_an_option};
 use crate::policy::rules::Rule;
 
 /// Judges a program without a table: the rule lists options and operands.
@@ -12,6 +12,7 @@ pub(super) fn judge(cx: Context<'_>, rule: &Rule<CommandRule>, words: &[Word]) -
     let rest = &words[value.cmd.len().min(words.len())..];
     let mut call = Call::new(cx, words, &[]);
     (call.out.writes, call.out.open_ended) = (!only_reads(value), true);
+    programs::refuse_undeclared(&call, !matches!(value.operands, None | Some(OperandKind::None)))?;
     match arguments(&mut call, value, words, rest) {
         Ok(()) => Ok(call.out),
         Err(what) => Err(Denial::new(format!("{}: {what}", words[0].text)).by_rule(rule.at.clone())),

@@ -55,7 +55,7 @@ pub(super) fn judge(cx: Context<'_>, name: &str, words: &[Word]) -> Result<Out, 
         moved = folders;
         call.cx.folders = &moved;
     }
-    let Some(first) = rest.first() else { return Ok(call.out) };
+    let Some(first) = rest.first() else { return programs::refuse_input(&call).map(|()| call.out) };
     if !first.literal {
         return Err(call.deny("its subcommand is not known"));
     }

@@ -104,6 +104,7 @@ const CLIENTS: &[Client] = &[
         operands: ANY,
         reads: false,
     },
+    Client { names: "psysh", code: "-r -c --config --cwd", words: "", operands: ANY, reads: true },
     Client { names: "chokidar", code: "-c --command", words: "", operands: ANY, reads: false },
     Client {
         names: "sqlite3 sqlite duckdb litecli",
@@ -183,6 +184,41 @@ const CLIENTS: &[Client] = &[
     },
 ];
 
+/// Long options of node. It has hundreds more, of which some load code or write files.
+pub(super) const NODE: &str = "--abort-on-uncaught-exception --allow-addons --allow-child-process --allow-wasi --allow-worker --check --completion-bash \
+    --conditions=D --cpu-prof --cpu-prof-dir=O --cpu-prof-interval=D --cpu-prof-name=W --deprecation --diagnostic-dir=O --disable-proto=D \
+    --disable-warning=D --disallow-code-generation-from-strings --dns-result-order=D --enable-source-maps --env-file=R --env-file-if-exists=R \
+    --experimental-default-type=D --experimental-detect-module --experimental-fetch --experimental-json-modules --experimental-modules \
+    --experimental-network-inspection --experimental-permission --experimental-require-module --experimental-specifier-resolution=D \
+    --experimental-sqlite --experimental-strip-types --experimental-test-coverage --experimental-test-module-mocks \
+    --experimental-test-snapshots --experimental-transform-types --experimental-vm-modules --experimental-wasm-modules \
+    --experimental-websocket --experimental-webstorage --expose-gc --force-color --force-node-api-uncaught-exceptions-policy --frozen-intrinsics \
+    --harmony --heap-prof --heap-prof-dir=O --heap-prof-interval=D --heap-prof-name=W --heapsnapshot-near-heap-limit=D \
+    --heapsnapshot-signal=D --help --icu-data-dir=R --input-type=D --insecure-http-parser --interactive --jitless --localstorage-file=W \
+    --max-http-header-size=D --max-old-space-size=?D --max-semi-space-size=?D --napi-modules --no-addons --no-deprecation \
+    --no-experimental-detect-module --no-experimental-fetch --no-experimental-global-navigator --no-experimental-require-module \
+    --no-experimental-strip-types --no-experimental-websocket --no-experimental-webstorage --no-extra-info-on-fatal-exception \
+    --no-force-async-hooks-checks --no-global-search-paths --no-network-family-autoselection --no-warnings --node-memory-debug \
+    --openssl-config=R --openssl-legacy-provider --openssl-shared-config --pending-deprecation --permission --allow-fs-read=D --allow-fs-write=D \
+    --preserve-symlinks --preserve-symlinks-main --redirect-warnings=W --report-compact --report-dir=O --report-directory=O \
+    --report-exclude-network --report-filename=W --report-on-fatalerror --report-on-signal --report-signal=D --report-uncaught-exception \
+    --secure-heap=D --secure-heap-min=D --stack-size=?D --stack-trace-limit=?D --test --test-concurrency=D --test-force-exit \
+    --test-name-pattern=D --test-only --test-reporter=D --test-reporter-destination=W --test-shard=D --test-skip-pattern=D --test-timeout=D \
+    --throw-deprecation --title=D --tls-cipher-list=D --tls-keylog=W --tls-max-v1.2 --tls-max-v1.3 --tls-min-v1.0 --tls-min-v1.1 --tls-min-v1.2 \
+    --tls-min-v1.3 --trace-deprecation --trace-event-categories=D --trace-event-file-pattern=W --trace-exit --trace-sigint --trace-sync-io \
+    --trace-tls --trace-uncaught --trace-warnings --track-heap-objects --unhandled-rejections=D --use-bundled-ca --use-openssl-ca --use-system-ca \
+    --v8-pool-size=D --verify-base-objects --version --watch --watch-path=D --watch-preserve-output --zero-fill-buffers";
+
+/// Returns a program's name without the ending of its file.
+pub(super) fn stem(name: &str) -> &str {
+    let endings = [".js", ".mjs", ".cjs", ".py", ".rb", ".php", ".phar"];
+    endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name)
+}
+
+/// Libraries of ruby that read nothing from the standard input; a debugger does.
+pub(super) const RUBY_LIBRARIES: &str =
+    "json csv yaml set time date pp optparse fileutils stringio securerandom digest erb bundler/setup";
+
 /// Returns what is known of a program of this name, by one entry or more.
 pub(super) fn clients(name: &str) -> &'static [&'static Client] {
     static BY_NAME: LazyLock<HashMap<&str, Vec<&Client>>> = LazyLock::new(|| {
@@ -237,8 +273,10 @@ pub(super) fn property(program: &str, words: &[&str]) -> Option<String> {
     }
     let words = words.iter().map(|word| word.trim_start_matches(['-', '/']));
     let sets = words.filter(|text| text.contains('=')).map(|text| {
-        let names = ["property:", "property=", "p:", "p="];
-        names.iter().find_map(|name| text.strip_prefix(name)).unwrap_or(text)
+        let (name, value) = text.split_at(text.find([':', '=']).map_or(0, |at| at + 1));
+        let names = ["property", "p", "restoreproperty", "rp"];
+        let sets = names.contains(&name.trim_end_matches([':', '=']).to_ascii_lowercase().as_str());
+        if sets && value.contains('=') { value } else { text }
     });
     let runs = ["event", "command", "exe", "program", "tool", "toolpath", "arguments", "script", "shell"];
     let plain = |c: char| c.is_alphanumeric() || "_.+-/:*|".contains(c);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Word;
-use super::table::{Call, Operands, Special, Style, TABLE, Table, tree};
+use super::table::{Call, Operands, Special, Style, TABLE, Table};
 use super::tar::{TAR, tar};
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
@@ -290,7 +290,7 @@ pub(crate) fn move_to(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     for (source, target) in pairs(call)?.pairs {
         if call.node(&source)? == Some(Node::Dir) {
-            call.out.effects.push(tree(&source, false));
+            call.out.effects.push(Effect::tree(&source, false));
             call.out.effects.push(Effect::DeleteTree(source.clone()));
         } else {
             call.read(&Word::literal(source.clone()));

@@ -16,9 +16,9 @@ use super::table::{Call, Dashes, Operands, Style, TABLE, Table, arity};
 use crate::path::Node;
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
-pub(crate) use content::refuse_ids;
-use content::{Order, confine, refuse_known_ids};
-use held::{Kept, clone, init, refuse_held, refuse_restored, runs, tells_ids, worktree};
+pub(crate) use content::revisions_named;
+use content::{Order, confine, refuse_ids, refuse_known_ids};
+use held::{Kept, clone, formats, ids_of_words, init, refuse_held, refuse_restored, runs, tells_ids, worktree};
 use options::{BRANCH, GLOBAL, GREP, NOTHING, SILENT, SILENT_LOG, diff_options, log_options};
 use words::{Operand, as_written, denied_magic, is_exclusion, lines, one, only_files, words};
 
@@ -123,10 +123,10 @@ pub(crate) const GIT: Table = Table {
                 --is-inside-git-dir --is-bare-repository --is-shallow-repository --abbrev-ref=?D --short=?D --symbolic --symbolic-full-name \
                 --verify -q,--quiet --revs-only --no-revs --flags --no-flags --default=G --not --all --branches=?D --tags=?D --remotes=?D --glob=D \
                 --exclude=D --disambiguate=D --since=D --after=D --until=D --before=D --show-object-format=?D --show-superproject-working-tree \
-                --git-path=D --local-env-vars --path-format=D --prefix=D --sq --end-of-options --show-ref-format --output-object-format=D",
+                --git-path=D --local-env-vars --path-format=D !!--prefix=D --sq --end-of-options --show-ref-format --output-object-format=D",
             operands: Operands::Revisions,
             style: Style::Whole,
-            special: Some(named_blobs),
+            special: Some(ids_of_words),
             ..TABLE
         },
         Table {
@@ -184,7 +184,7 @@ pub(crate) const GIT: Table = Table {
         },
         Table {
             names: "commit",
-            options: "-m,--message=D -a,--all -q,--quiet -n,--no-verify -s,--signoff !-F,--file=R !-C,--reuse-message=D !-c,--reedit-message=D !--amend !--allow-empty !--author=D !--date=D !-t,--template=R !-e,--edit !--no-edit !!-v,--verbose !!-p,--patch !!--interactive !-i,--include !-o,--only !-S,--gpg-sign=?D !--fixup=D !--squash=D !--trailer=D !--dry-run --pathspec-from-file=F !-u,--untracked-files=?D !--short !--cleanup=D",
+            options: "-m,--message=D -a,--all -q,--quiet -n,--no-verify -s,--signoff !-F,--file=R !-C,--reuse-message=G !-c,--reedit-message=G !--amend !--allow-empty !--author=D !--date=D !-t,--template=R !-e,--edit !--no-edit !!-v,--verbose !!-p,--patch !!--interactive !-i,--include !-o,--only !-S,--gpg-sign=?D !--fixup=G !--squash=G !--trailer=D !--dry-run --pathspec-from-file=F !-u,--untracked-files=?D !--short !--cleanup=D",
             operands: Operands::Special,
             special: Some(commit),
             ..TABLE
@@ -306,7 +306,7 @@ pub(crate) const GIT: Table = Table {
                 --verify-signatures --no-verify-signatures --progress --no-progress --autostash --no-autostash --allow-unrelated-histories --cleanup=D \
                 --no-verify --verify -r,--rebase=?D --no-rebase -a,--append -f,--force --all -p,--prune -t,--tags --no-tags --prune-tags -j,--jobs=D -k,--keep --depth=D --deepen=D \
                 --shallow-since=D --shallow-exclude=D --unshallow --update-shallow --refmap=D -o,--server-option=D -4,--ipv4 -6,--ipv6 --set-upstream \
-                --dry-run --negotiation-tip=D --recurse-submodules=?D --no-recurse-submodules --atomic !!--upload-pack=D",
+                --dry-run --negotiation-tip=G --recurse-submodules=?D --no-recurse-submodules --atomic !!--upload-pack=D",
             operands: Operands::Special,
             special: Some(work_tree),
             writes_nothing: false,
@@ -573,17 +573,6 @@ fn cat_file(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-// Of a reference to a file `%(raw)` is what it holds, and an order by it tells of that, too.
-fn formats(call: &mut Call<'_>) -> Result<(), Denial> {
-    let shown = [call.values("--format"), call.values("--sort")].concat();
-    match shown.iter().find(|word| word.text.contains("raw")) {
-        Some(word) => Err(call
-            .deny(format!("`{}` shows whatever a reference names", word.text))
-            .hint("write `git show REVISION:PATH` for a file")),
-        None => Ok(()),
-    }
-}
-
 // A tree that is not a commit's: what is in it has other paths there than the rules name.
 fn refuse_tree(call: &Call<'_>, word: &Word) -> Result<(), Denial> {
     if !word.text.contains(':') {
@@ -695,17 +684,6 @@ fn stashes(call: &mut Call<'_>) -> Result<(), Denial> {
     refuse_ids(call, &call.operands)
 }
 
-// Only an id is printed, but a blob that is named is still named. What ids begin with tells which contents there are.
-fn named_blobs(call: &mut Call<'_>) -> Result<(), Denial> {
-    if call.has("--disambiguate") {
-        return Err(call.deny("`--disambiguate` lists the ids of files whatever may be read"));
-    }
-    for word in call.operands.clone().iter().filter(|word| word.text.contains(':')) {
-        one(call, &word.text, &Operand::Revision, false)?;
-    }
-    Ok(())
-}
-
 // `-v` shows the staged change, even of files that must not be read: the printed command leaves it out.
 fn status(call: &mut Call<'_>) -> Result<(), Denial> {
     listing(call)?;
@@ -774,7 +752,8 @@ fn branch(call: &mut Call<'_>) -> Result<(), Denial> {
             return Err(call.deny("only listing branches is allowed").hint("use --list before a pattern"));
         }
         // The first one is the new branch, or the one that is changed.
-        refuse_ids(call, call.operands.iter().skip(1))?;
+        let revisions: Vec<Word> = call.operands.iter().skip(1).cloned().collect();
+        revisions_named(call, &revisions)?;
     }
     Ok(())
 }
@@ -890,6 +869,7 @@ fn maintenance(call: &mut Call<'_>) -> Result<(), Denial> {
 
 fn rebase(call: &mut Call<'_>) -> Result<(), Denial> {
     keeps(call)?;
+    revisions_named(call, &call.operands.clone())?;
     refuse_restored(call, &Kept::All)
 }
 

@@ -1,7 +1,9 @@
 //! Judges interpreters, shells and editors under `shell.default: allow`: they may run a script file, but not inline
 //! code, which cannot be analysed.
 
-use super::clients::{clients, code_of, is_code, is_module, is_renaming, is_split_code, property};
+use super::clients::{
+    NODE, RUBY_LIBRARIES, clients, code_of, is_code, is_module, is_renaming, is_split_code, property, stem,
+};
 use super::table::Call;
 use super::words::begins_like_an_option;
 use super::{Stdin, Word};
@@ -131,31 +133,6 @@ const INTERPRETERS: &[Interpreter] = &[
     Interpreter { names: "csh tcsh", code: "cst", flags: "befFilmnqvVxX", long: "--help --version", ..NONE },
 ];
 
-/// Long options of node. It has hundreds more, of which some load code or write files.
-const NODE: &str = "--abort-on-uncaught-exception --allow-addons --allow-child-process --allow-wasi --allow-worker --check --completion-bash \
-    --conditions=D --cpu-prof --cpu-prof-dir=O --cpu-prof-interval=D --cpu-prof-name=W --deprecation --diagnostic-dir=O --disable-proto=D \
-    --disable-warning=D --disallow-code-generation-from-strings --dns-result-order=D --enable-source-maps --env-file=R --env-file-if-exists=R \
-    --experimental-default-type=D --experimental-detect-module --experimental-fetch --experimental-json-modules --experimental-modules \
-    --experimental-network-inspection --experimental-permission --experimental-require-module --experimental-specifier-resolution=D \
-    --experimental-sqlite --experimental-strip-types --experimental-test-coverage --experimental-test-module-mocks \
-    --experimental-test-snapshots --experimental-transform-types --experimental-vm-modules --experimental-wasm-modules \
-    --experimental-websocket --experimental-webstorage --expose-gc --force-color --force-node-api-uncaught-exceptions-policy --frozen-intrinsics \
-    --harmony --heap-prof --heap-prof-dir=O --heap-prof-interval=D --heap-prof-name=W --heapsnapshot-near-heap-limit=D \
-    --heapsnapshot-signal=D --help --icu-data-dir=R --input-type=D --insecure-http-parser --interactive --jitless --localstorage-file=W \
-    --max-http-header-size=D --max-old-space-size=?D --max-semi-space-size=?D --napi-modules --no-addons --no-deprecation \
-    --no-experimental-detect-module --no-experimental-fetch --no-experimental-global-navigator --no-experimental-require-module \
-    --no-experimental-strip-types --no-experimental-websocket --no-experimental-webstorage --no-extra-info-on-fatal-exception \
-    --no-force-async-hooks-checks --no-global-search-paths --no-network-family-autoselection --no-warnings --node-memory-debug \
-    --openssl-config=R --openssl-legacy-provider --openssl-shared-config --pending-deprecation --permission --allow-fs-read=D --allow-fs-write=D \
-    --preserve-symlinks --preserve-symlinks-main --redirect-warnings=W --report-compact --report-dir=O --report-directory=O \
-    --report-exclude-network --report-filename=W --report-on-fatalerror --report-on-signal --report-signal=D --report-uncaught-exception \
-    --secure-heap=D --secure-heap-min=D --stack-size=?D --stack-trace-limit=?D --test --test-concurrency=D --test-force-exit \
-    --test-name-pattern=D --test-only --test-reporter=D --test-reporter-destination=W --test-shard=D --test-skip-pattern=D --test-timeout=D \
-    --throw-deprecation --title=D --tls-cipher-list=D --tls-keylog=W --tls-max-v1.2 --tls-max-v1.3 --tls-min-v1.0 --tls-min-v1.1 --tls-min-v1.2 \
-    --tls-min-v1.3 --trace-deprecation --trace-event-categories=D --trace-event-file-pattern=W --trace-exit --trace-sigint --trace-sync-io \
-    --trace-tls --trace-uncaught --trace-warnings --track-heap-objects --unhandled-rejections=D --use-bundled-ca --use-openssl-ca --use-system-ca \
-    --v8-pool-size=D --verify-base-objects --version --watch --watch-path=D --watch-preserve-output --zero-fill-buffers";
-
 /// Modules of python that run code among their words or on their standard input.
 const CODE_MODULES: [&str; 19] = [
     "IPython",
@@ -256,7 +233,8 @@ fn interpreter(name: &str) -> Option<&'static Interpreter> {
     })
 }
 
-fn is_editor(name: &str) -> bool {
+/// Tells whether a program is an editor, which takes commands.
+pub(super) fn is_editor(name: &str) -> bool {
     EDITORS.split_whitespace().any(|known| known == name)
 }
 
@@ -329,7 +307,7 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     let from = match call.cx.stdin {
         Stdin::Empty => "no script",
-        Stdin::Pipe | Stdin::Data => "code on its standard input",
+        Stdin::Pipe | Stdin::Data | Stdin::Taken => "code on its standard input",
     };
     Err(unknown(call, from))
 }
@@ -398,6 +376,10 @@ fn letters(call: &mut Call<'_>, known: &Interpreter, text: &str, next: &[Word]) 
             let value = if rest.is_empty() { next.first().map_or("", |word| word.text.as_str()) } else { rest };
             if perl && (matches!(letter, 'M' | 'm') && !is_module(value) || value.contains(['`', '|', ';', '"'])) {
                 return Err(given());
+            }
+            let plain = value.starts_with(['.', '/']) || RUBY_LIBRARIES.split(' ').any(|library| library == value);
+            if ruby && letter == 'r' && call.cx.stdin != Stdin::Empty && !plain {
+                return Err(unknown(call, &format!("`{value}` may read code on its standard input")));
             }
             if letter == 'd' && known.names == "php" {
                 setting(call, value)?
@@ -490,7 +472,15 @@ fn script_of(call: &mut Call<'_>, known: &Interpreter, script: &Word, rest: &[Wo
         call.out.starts.extend((!rest.is_empty()).then(|| rest.to_vec()));
         return Ok(());
     }
-    client(call, crate::policy::names::base_name(&script.text), rest)?;
+    let name = crate::policy::names::base_name(&script.text);
+    client(call, name, rest)?;
+    let stem = stem(name);
+    if let Some(table) = super::find(stem) {
+        let words = [std::slice::from_ref(script), rest].concat();
+        if let Some(denial) = super::code_among(call.cx, stem, table, &words) {
+            return Err(denial);
+        }
+    }
     call.read(script);
     Ok(())
 }
@@ -514,6 +504,11 @@ fn runtime(call: &mut Call<'_>, known: &Interpreter, words: &[Word]) -> Result<(
     match operands.first().map(|word| word.text.as_str()) {
         None | Some("eval" | "repl" | "exec" | "x") => Err(unknown(call, "code that is given inline")),
         Some("run") => match operands.get(1) {
+            // A script of the project by its name may start anything.
+            Some(script) if !script.text.contains(['.', '/']) => {
+                super::refuse_input(call)?;
+                script_of(call, known, &(*script).clone(), &[])
+            }
             Some(script) => script_of(call, known, &(*script).clone(), &[]),
             None => Err(unknown(call, "no script")),
         },
@@ -522,6 +517,7 @@ fn runtime(call: &mut Call<'_>, known: &Interpreter, words: &[Word]) -> Result<(
             | "bench" | "cache" | "types" | "compile" | "bundle" | "pm" | "coverage" | "vendor" | "i" | "a",
         ) => {
             outputs(call, words, true);
+            super::refuse_input(call)?;
             // `deno bundle SOURCE OUTPUT`.
             if operands[0].text == "bundle" {
                 operands.iter().skip(2).for_each(|word| call.write(word));

@@ -6,6 +6,7 @@ mod clients;
 pub(crate) mod files;
 pub(crate) mod find;
 pub(crate) mod git;
+mod input;
 pub(crate) mod interpreters;
 pub(crate) mod jq;
 pub(crate) mod sed;
@@ -59,6 +60,8 @@ pub enum Stdin {
     Pipe,
     /// A file or a here-document.
     Data,
+    /// The program that starts this one has read it: nothing is left.
+    Taken,
 }
 
 /// What one simple command would do, if it may run at all.
@@ -159,7 +162,7 @@ pub(crate) fn has_language(name: &str, starts: bool) -> bool {
 /// Programs that make, move and pack files are described completely; others that write run code of the workspace, or
 /// download.
 pub(crate) fn is_described(table: &table::Table) -> bool {
-    table.writes_nothing && !git::reaches_hosts(table) || files::TABLES.iter().any(|known| std::ptr::eq(known, table))
+    table.writes_nothing && !git::reaches_hosts(table) || files::TABLES.iter().any(|known| known.names == table.names)
 }
 
 /// Tools for building, and programs without a table, to which a word that begins with `@` is that word: a package, a
@@ -177,6 +180,8 @@ pub(crate) fn takes_at(name: &str) -> bool {
 /// Refuses, where rules list what may not run, what no program of that name is given: code, and settings of the user.
 pub(crate) fn refuse_always(call: &table::Call<'_>, table: Option<&table::Table>) -> Result<(), Denial> {
     interpreters::refuse_text(call)?;
+    refuse_lines(call)?;
+    build::toolchain(call)?;
     let texts: Vec<&str> = call.words[1..].iter().map(|word| word.text.as_str()).collect();
     let reads = table.is_some_and(|table| table.writes_nothing && table.subcommands.is_empty());
     let has_verbs = table.is_none_or(|table| !table.subcommands.is_empty());
@@ -185,6 +190,67 @@ pub(crate) fn refuse_always(call: &table::Call<'_>, table: Option<&table::Table>
     }
     let denial = call.deny("it changes what runs, or what is set, outside this run").by("G4");
     Err(denial.hint("keep settings in files of the workspace"))
+}
+
+/// Programs whose recipes put the words of the command line into lines of a shell; each has `NAME=value` among them, and
+/// most take more words for parameters.
+const RECIPES: &str = "just task go-task bmake pmake nmake remake mk scons waf doit invoke inv fab tup earthly mask makers xmake rake drake";
+
+/// Refuses words of a program with recipes that would be more than one plain word in a line of a shell.
+pub(crate) fn refuse_lines(call: &table::Call<'_>) -> Result<(), Denial> {
+    if !super::names::named(RECIPES, super::names::base_name(&call.words[0].text)) {
+        return Ok(());
+    }
+    match call.words[1..].iter().find(|word| !word.literal || !word.text.chars().all(is_plain_in_shell)) {
+        Some(word) => Err(call.code(format!("`{}` may become more than one word in a line of a shell", word.text))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses input to a program that is not known to take it for data. What the program starts is judged by itself.
+pub(crate) fn refuse_input(call: &table::Call<'_>) -> Result<(), Denial> {
+    if matches!(call.cx.stdin, Stdin::Empty | Stdin::Taken) || !call.out.starts.is_empty() || takes_data(call) {
+        return Ok(());
+    }
+    let what = format!("{}: what it reads on its standard input may be commands or code", call.name);
+    let denial = if call.is_open() { Denial::unanalysable(what).by("G3") } else { Denial::new(what).by("G6") };
+    Err(denial.hint("name the files that it is to read, and give it no input"))
+}
+
+/// Refuses what a rule that describes a program does not speak of: input that may be commands, and words that a recipe may
+/// put into a line of a shell. `declared`: the rule says what the operands are. An interpreter gives its input to the
+/// script that comes first.
+pub(crate) fn refuse_undeclared(call: &table::Call<'_>, declared: bool) -> Result<(), Denial> {
+    refuse_lines(call)?;
+    let name = super::names::base_name(&call.words[0].text);
+    let is_script =
+        |word: &Word| word.literal && !word.text.starts_with('-') && !matches!(word.text.as_str(), "inspect" | "debug");
+    let is_data = match interpreters::reads_code(name) {
+        true => !interpreters::is_editor(name) && call.words.get(1).is_some_and(is_script),
+        false => declared && clients::clients(name).is_empty() && find(name).is_none(),
+    };
+    if is_data { Ok(()) } else { refuse_input(call) }
+}
+
+fn takes_data(call: &table::Call<'_>) -> bool {
+    let program = call.words[0].text.as_str();
+    let name = clients::stem(super::names::base_name(program));
+    let table = find(name);
+    let builds =
+        |table: &table::Table| build::TABLES.iter().flat_map(|tables| *tables).any(|known| known.names == table.names);
+    let is_known = table.is_some() || !clients::clients(name).is_empty() || interpreters::reads_code(name);
+    // A program of the project, and none that goes by a known name.
+    if table.is_some_and(|table| !builds(table)) || program.contains('/') && !is_known {
+        return true;
+    }
+    let texts = || call.words[1..].iter().map(|word| word.text.as_str());
+    let verb = call.name.split(' ').nth(1).or_else(|| texts().find(|text| !text.starts_with('-')));
+    input::is_data_to(name, verb.unwrap_or_default(), |option| call.has(option) || texts().any(|text| text == option))
+}
+
+/// Tells whether a letter means itself in a line of a shell; patterns expand there to names of files.
+pub(crate) fn is_plain_in_shell(letter: char) -> bool {
+    letter.is_alphanumeric() || "_-.,:/+@%=*?[]".contains(letter)
 }
 
 /// Returns every table.

@@ -20,7 +20,8 @@ use crate::policy::{Facts, Policy};
 /// `T` a directory read with all below, `E` a directory to work in, `I` the program's own directory inside, `O` a
 /// directory written below, `F` a list of files, always denied, as its contents are unknown, `N` a bare name that is
 /// not a file, `P` a name, or a file that is read, `C` cargo's `KEY=VALUE` or a file, `G` a revision of git, `V` text
-/// in which each part that looks like a path is read, `X` globs of files inside, `{a|b*}` one of these words. `=?D`:
+/// in which each part that looks like a path is read, `X` globs of files inside, `A` data that may begin with `@` and a name: a
+/// tag or a set of rules, `{a|b*}` one of these words. `=?D`:
 /// only attached; `=*D`: attached, or the next word if there is one; `=+D`: that and all words up to the next option;
 /// `=>`: all later words are the started program's; `-NUM`: `-` and digits.
 #[derive(Debug, Clone, Copy)]
@@ -341,17 +342,23 @@ impl<'a> Call<'a> {
         self.cx.mode == Mode::Open
     }
 
-    /// Applies a table to the words after the program's name (or after the subcommand's).
+    /// Applies a table to the words after the program's name (or after the subcommand's), and judges what it is given on
+    /// its standard input.
     pub(crate) fn apply(&mut self, table: &Table, words: &[Word]) -> Result<(), Denial> {
+        self.apply_words(table, words)?;
+        super::refuse_input(self)
+    }
+
+    fn apply_words(&mut self, table: &Table, words: &[Word]) -> Result<(), Denial> {
         // `git stash list`: a subcommand of the subcommand, with other options. Any other word is an operand.
         if let Some((first, rest)) = words.split_first().filter(|(first, _)| first.literal)
             && let Some(sub) = table.subcommands.iter().find(|sub| sub.names.split(' ').any(|name| name == first.text))
         {
             self.name = format!("{} {}", self.name, first.text);
-            return self.apply(sub, rest);
+            return self.apply_words(sub, rest);
         }
         if !table.subcommands.is_empty() {
-            return self.apply(&Table { subcommands: &[], ..*table }, words);
+            return self.apply_words(&Table { subcommands: &[], ..*table }, words);
         }
         self.out.writes |= !table.writes_nothing;
         self.out.open_ended |= !super::is_described(table);
@@ -367,7 +374,7 @@ impl<'a> Call<'a> {
         let operands = std::mem::take(&mut self.operands);
         match table.operands {
             Operands::Special | Operands::Raw | Operands::Data => {}
-            Operands::Revisions => super::git::refuse_ids(self, &operands)?,
+            Operands::Revisions => super::git::revisions_named(self, &operands)?,
             Operands::Code => return Err(self.code("code, or a command, among its words")),
             Operands::Read => operands.iter().for_each(|word| self.read(word)),
             Operands::List => operands.iter().for_each(|word| self.effect(Effect::List, word)),
@@ -524,7 +531,7 @@ impl<'a> Call<'a> {
         if let (Style::SingleDash, None, Some(rest)) = (style, exact, word.text.get(2..))
             && let Some(spec) =
                 specs.iter().find(|spec| spec.names.contains(&&word.text[..2]) && spec.value != Value::None)
-            && (spec.kind == 'N' || rest.starts_with(|c: char| c.is_ascii_digit()))
+            && (spec.kind == 'N' && !rest.contains([':', '=']) || rest.starts_with(|c: char| c.is_ascii_digit()))
         {
             self.option(spec, &word.text[..2], Some(Word::literal(rest)))?;
             return Ok(at);
@@ -687,7 +694,7 @@ impl<'a> Call<'a> {
         self.option(spec, spec.names[0], None)?;
         match spec.kind {
             'S' => self.starts(words),
-            _ => words.iter().try_for_each(|word| self.passed(word))?,
+            _ => self.all_passed(&words)?,
         }
         Ok(())
     }
@@ -728,7 +735,10 @@ impl<'a> Call<'a> {
             Denied::Strict | Denied::Usual | Denied::Code | Denied::Never => {}
         }
         if let Some(value) = &value {
-            self.no_response_file(value)?;
+            let tag = |c: char| c.is_alphanumeric() || "@_-:,!".contains(c);
+            if spec.kind != 'A' || !value.text.chars().all(tag) {
+                self.no_response_file(value)?;
+            }
             if self.is_open() && value.text.to_ascii_lowercase().contains("data:text/") {
                 return Err(self.code(format!("code in the address given by `{name}`")));
             }
@@ -805,7 +815,7 @@ impl<'a> Call<'a> {
 
     pub(crate) fn read_tree(&mut self, word: &Word, follow_links: bool) {
         if word.literal && word.text != "-" {
-            self.out.effects.push(tree(&word.text, follow_links));
+            self.out.effects.push(Effect::tree(&word.text, follow_links));
         }
     }
 
@@ -865,17 +875,6 @@ fn asks(table: &Table, words: &[Word]) -> bool {
     let question =
         |spec: &Spec| spec.names.iter().any(|name| matches!(*name, "--help" | "--version" | "--pcre2-version"));
     matches!(words, [only] if only.literal && specs(table.options).iter().any(|spec| is(spec, &only.text) && question(spec)))
-}
-
-/// A recursive read that leaves nothing out.
-pub(crate) fn tree(path: &str, follow_links: bool) -> Effect {
-    Effect::ReadTree {
-        path: path.to_owned(),
-        follow_links,
-        left_out: Vec::new(),
-        only: Vec::new(),
-        skips_hidden: false,
-    }
 }
 
 /// Returns how many words an option of a table takes with it: for deny rules, which look for the subcommand after

@@ -308,7 +308,7 @@ pub(crate) const TABLES: &[Table] = &[
     Table { names: "type", options: "-a -f -p -P -t", operands: Operands::Data, ..TABLE },
     Table {
         names: "man",
-        options: "-k,--apropos -f,--whatis -w,--where,--path,--location -a,--all -s,-S,--sections=N -h,--help -V,--version",
+        options: "-k,--apropos -f,--whatis -w,--where,--path,--location -a,--all -s,-S,--sections=N -h,--help -V,--version !!-C,--config-file=D !!-P,--pager=D !!-H,--html=?D",
         ..PAGES
     },
     Table {

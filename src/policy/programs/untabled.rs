@@ -122,7 +122,12 @@ fn names(words: &[&str], root: &str, decodes: bool) -> Result<Vec<String>, Strin
 }
 
 /// Options of programs without a table that run the program in their value; those of compilers count everywhere.
-const RUN_PROGRAMS: [(&str, &str); 15] = [
+const RUN_PROGRAMS: [(&str, &str); 17] = [
+    ("man mandb catman whatis apropos", "-C --config-file -P --pager -H --html"),
+    (
+        "ghc ghci runghc",
+        "-pgmL -pgmP -pgmF -pgmc -pgmcxx -pgmlo -pgmlc -pgmlas -pgms -pgma -pgml -pgmlm -pgmdll -pgmwindres -pgminstall_name_tool -pgmi -F",
+    ),
     ("dpkg apt apt-get", "--pre-invoke --post-invoke --status-logger -o --option"),
     ("", "-wrapper --wrapper -specs --specs -fplugin --use-ld --pager --post-renderer --use-compress-program --rsh"),
     ("pandoc", "--filter -F --lua-filter -L --pdf-engine --defaults -d"),
@@ -213,7 +218,7 @@ const KEEPS_SETTINGS: &str = "config c conf settings configure";
 const SIGNS_IN: &str = "login logout adduser add-user signin signout whoami-set";
 
 /// Programs, a word, and the words after it that change what the user has everywhere; none: any.
-const USERS: [(&str, &str, &str); 23] = [
+const USERS: [(&str, &str, &str); 26] = [
     ("go", "env", "-w -u --w --u"),
     ("npm pnpm yarn bun", "set", ""),
     ("npm pnpm yarn", "token", ""),
@@ -238,6 +243,13 @@ const USERS: [(&str, &str, &str); 23] = [
     ("gcloud az aws heroku flyctl fly vercel netlify firebase", "auth config configure login", ""),
     ("git", "lfs", "install uninstall"),
     ("git", "credential credential-store credential-cache", ""),
+    ("uv", "tool python", "install uninstall upgrade update-shell pin"),
+    (
+        "pipx",
+        "install install-all uninstall uninstall-all inject uninject upgrade upgrade-all reinstall reinstall-all ensurepath pin unpin",
+        "",
+    ),
+    ("brew", "install uninstall reinstall remove rm upgrade update autoremove cleanup bundle", ""),
     ("brew", "services tap untap link unlink pin unpin", ""),
     ("terraform tofu pulumi", "login logout", ""),
     ("pre-commit", "init-templatedir", ""),
@@ -341,8 +353,8 @@ fn is_list_of_7z(program: &str, word: &str) -> bool {
 
 /// Under `shell.default: allow`: each word that is not an option, and each value after `=`, is a path read and written.
 pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
-    call.out.writes = true;
-    call.out.open_ended = true;
+    (call.out.writes, call.out.open_ended) = (true, true);
+    super::refuse_input(call)?;
     if call.name == "cpio" {
         return Err(call.deny("the files that it packs or unpacks are not known").hint("use tar"));
     }

@@ -25,6 +25,9 @@ pub(crate) fn is_listed<'n>(names: impl IntoIterator<Item = &'n str>, word: &str
     })
 }
 
+/// Options of test runners whose value is the name of a test or a group of tests.
+const TAKE_TAGS: &str = "-t --tag --tags -g --grep --testNamePattern --test-name-pattern --group --exclude-group --exclude-tag --exclude-tags";
+
 /// What an address begins with, where a path would be meant otherwise.
 const SCHEMES: [&str; 10] = ["data", "npm", "jsr", "file", "blob", "http", "https", "node", "github", "git"];
 
@@ -59,6 +62,20 @@ impl Call<'_> {
             self.effect(Effect::List, &Word { text: text.to_owned(), literal: word.literal });
         }
         Ok(())
+    }
+
+    /// Judges the operands of a tool that takes in hidden files, or ignored ones, as everything below them.
+    pub(super) fn takes_in_all(&mut self) {
+        let words = match self.operands.is_empty() {
+            true => vec![Word::literal(".")],
+            false => self.operands.clone(),
+        };
+        for word in &words {
+            let start: Vec<&str> =
+                word.text.split('/').take_while(|part| !part.contains(['*', '?', '[', '{', '('])).collect();
+            let start = if start.is_empty() { ".".to_owned() } else { start.join("/") };
+            self.read_tree(&Word { text: start, literal: word.literal }, false);
+        }
     }
 
     // A file, a directory or a glob of files that a tool changes; below a directory that is judged as a diff.
@@ -96,7 +113,15 @@ impl Call<'_> {
             let climbs = shape.split('/').skip_while(|part| *part == "..").any(|part| part.contains(".."));
             let first = parts.next().unwrap_or_default();
             let is_plain = first.chars().all(|c| c == '*');
-            let aims = !is_plain && could_match(first, "secrets") || shape.split('/').any(names_secret);
+            // `.*` and `.e*` leave out nothing that is hidden.
+            let hidden = |part: &str| {
+                part.len() > 1
+                    && part.starts_with('.')
+                    && part.contains(['*', '?', '['])
+                    && [".env", ".netrc"].iter().any(|name| could_match(part, name))
+            };
+            let aims = !is_plain && could_match(first, "secrets")
+                || shape.split('/').any(|part| names_secret(part) || hidden(part));
             if climbs || aims {
                 return Err(refused());
             }
@@ -114,12 +139,13 @@ impl Call<'_> {
     }
 
     // A revision that the program hands to git, where one that begins with a dash would be an option.
-    pub(super) fn revision(&self, word: &Word) -> Result<(), Denial> {
+    pub(super) fn revision(&mut self, word: &Word) -> Result<(), Denial> {
         if word.text.starts_with('-') || word.text.contains("[-") {
             return Err(self.deny(format!("`{}` is not a revision", word.text)));
         }
         // Other tools say no more than git's error, which they do not print.
-        if self.name.starts_with("git ") { super::git::refuse_ids(self, [word]) } else { Ok(()) }
+        let is_git = self.name == "git" || self.name.starts_with("git ");
+        if is_git { super::git::revisions_named(self, std::slice::from_ref(word)) } else { Ok(()) }
     }
 
     // A launcher may hand a program's name with spaces to a shell.
@@ -162,7 +188,25 @@ impl Call<'_> {
             let denial = self.deny(format!("the script `{name}` is not listed"));
             return Err(denial.hint(format!("listed are {}", names.join(" "))));
         }
-        words.iter().skip(listed.len().max(1)).try_for_each(|word| self.passed(word))
+        self.all_passed(words.get(listed.len().max(1)..).unwrap_or_default())
+    }
+
+    /// Words for a program of the project. After an option that takes a tag, `@NAME` is one; a rule of eslint is judged as
+    /// where eslint is called by its name.
+    pub(super) fn all_passed(&mut self, words: &[Word]) -> Result<(), Denial> {
+        let apart = words.windows(2).filter(|pair| pair[0].text == "--rule").map(|pair| pair[1].text.as_str());
+        let rules: Vec<&str> = words.iter().filter_map(|word| word.text.strip_prefix("--rule=")).chain(apart).collect();
+        super::build::eslint_rules(self, &rules)?;
+        let mut takes_tag = false;
+        for word in words {
+            let plain =
+                |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+            if !(takes_tag && word.literal && word.text.strip_prefix('@').is_some_and(plain)) {
+                self.passed(word)?;
+            }
+            takes_tag = word.literal && named(TAKE_TAGS, &word.text);
+        }
+        Ok(())
     }
 
     /// A word for a program of the project: what looks like a path must be one that may be read.
@@ -217,7 +261,7 @@ impl Call<'_> {
     pub(super) fn behind_dashes(&mut self, table: &Table, words: &[Word]) -> Result<(), Denial> {
         match table.dashes {
             Dashes::Operands => self.operands.extend(words.iter().cloned()),
-            Dashes::Passed => words.iter().try_for_each(|word| self.passed(word))?,
+            Dashes::Passed => self.all_passed(words)?,
             Dashes::Table(other) => {
                 let operands = std::mem::take(&mut self.operands);
                 self.apply(other, words)?;

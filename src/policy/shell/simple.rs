@@ -15,7 +15,7 @@ use super::fields::{Field, Place};
 use super::parser::is_reserved;
 use super::printer::print;
 use super::state::{At, By, Judge, Outcome, Step, effect_line, line_of};
-use super::wrappers::{ESCALATING, SHELLS, WRAPPERS, is_system, shell_text, starts_any, wrapped};
+use super::wrappers::{ESCALATING, SHELLS, WRAPPERS, is_system, left_of, shell_text, starts_any, wrapped};
 
 /// Maximum layers of wrappers.
 const LAYERS_CAP: usize = 24;
@@ -325,9 +325,9 @@ impl Judge<'_> {
         };
         let mut started_paths = Vec::new();
         for started in &judged.starts {
-            let inner: Vec<Field> = started.iter().map(from_rule).collect();
+            let at = At { by: By::Finder, certain: false, stdin: left_of(at.stdin, given, started), ..at };
             self.depth += 1;
-            let result = self.dispatch(inner, At { by: By::Finder, certain: false, ..at });
+            let result = self.dispatch(started.iter().map(from_rule).collect(), at);
             self.depth -= 1;
             let inner = result?.0;
             splice(&mut words, started, &inner)?;

@@ -1,6 +1,7 @@
 //! Lists programs that run another program: which are looked through, and where the inner command begins.
 
 use crate::policy::decision::Denial;
+use crate::policy::programs::{Stdin, Word as RuleWord};
 
 use super::fields::Field;
 
@@ -227,6 +228,19 @@ fn script_options(words: &[Field]) -> bool {
         }
     }
     at > 0 && text(at).is_some_and(|script| !script.is_empty())
+}
+
+/// Returns what is left on the standard input of a program that another one starts: xargs has read it, unless it reads
+/// the words from a file.
+pub(super) fn left_of(stdin: Stdin, starter: &[RuleWord], started: &[RuleWord]) -> Stdin {
+    let is_xargs = starter.first().is_some_and(|word| word.text.rsplit('/').next() == Some("xargs"));
+    let own = &starter[..starter.len() - started.len().min(starter.len() - 1)];
+    let names_file = |word: &RuleWord| {
+        word.text.starts_with("--a")
+            || !word.text.starts_with("--") && word.text.starts_with('-') && word.text.contains('a')
+    };
+    let reads_all = is_xargs && stdin != Stdin::Empty && !own.iter().any(names_file);
+    if reads_all { Stdin::Taken } else { stdin }
 }
 
 #[cfg(test)]

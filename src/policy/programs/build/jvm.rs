@@ -22,7 +22,7 @@ pub(super) const TABLES: &[Table] = &[
             --rerun-tasks --rerun -m,--dry-run --console=D --warning-mode=D --max-workers=D --configuration-cache --no-configuration-cache --configure-on-demand --no-configure-on-demand --profile --refresh-dependencies -a,--no-rebuild --fail-fast --no-scan --info \
             --status --stop --watch-fs --no-watch-fs --write-locks --configuration=D --dependency=D --all --priority=D --problems-report --no-problems-report \
             -PskipTests=?D -Pci=?D -PCI=?D \
-            !--scan !-b,--build-file=R !-c,--settings-file=R !-I,--init-script=R !-p,--project-dir=L !-g,--gradle-user-home=L !--project-cache-dir=I !--include-build=L !-D,--system-prop=P !-P,--project-prop=P !-F,--dependency-verification=P !-M,--write-verification-metadata=P !-U,--update-locks=P !-t,--continuous !--gui",
+            !--scan !-b,--build-file=R !-c,--settings-file=R !$-I,--init-script=R !-p,--project-dir=L !-g,--gradle-user-home=L !--project-cache-dir=I !--include-build=L !-D,--system-prop=P !-P,--project-prop=P !-F,--dependency-verification=P !-M,--write-verification-metadata=P !-U,--update-locks=P !-t,--continuous !--gui",
         operands: Operands::Tasks(":"),
         ..TASKS
     },

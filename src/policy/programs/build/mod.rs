@@ -11,6 +11,9 @@ mod python;
 mod rust;
 
 use super::Word;
+pub(super) use node::eslint_rules;
+pub(crate) use rust::toolchain;
+
 use super::table::{self, Call, Dashes, Operands, Style, Table};
 use crate::policy::decision::Denial;
 

@@ -4,6 +4,7 @@ use super::{Call, Dashes, Denial, GROUP, Operands, Style, TABLE, TASKS, TOOL, Ta
 use crate::path::Node;
 use crate::policy::effect::{Effect, Pattern};
 use crate::policy::names::is_harmless_variable;
+use crate::policy::programs::is_plain_in_shell;
 use crate::policy::programs::untabled::runs_program;
 
 const MAKE: Table = Table {
@@ -39,6 +40,10 @@ fn make(call: &mut Call<'_>) -> Result<(), Denial> {
             None if jobs_apart && !word.text.is_empty() && word.text.bytes().all(|b| b.is_ascii_digit()) => {}
             None => targets.push(word),
         }
+    }
+    // A recipe may put the name of its target into a line of a shell.
+    if let Some(word) = targets.iter().find(|word| !word.text.chars().all(is_plain_in_shell)) {
+        return Err(call.code(format!("the target `{}` may be code or a command", word.text)));
     }
     call.tasks("", &targets)
 }
@@ -162,7 +167,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "-j,--parallel=*D -R,--tests-regex=D -E,--exclude-regex=D -L,--label-regex=D -LE,--label-exclude=D -I,--tests-information=D -V,--verbose -VV,--extra-verbose \
             --output-on-failure -N,--show-only=?D -Q,--quiet --rerun-failed --repeat=D --timeout=D --test-dir=I --stop-on-failure --progress -C,--build-config=D \
             --no-tests=D --schedule-random --output-junit=W --preset=D --list-presets --version --help --print-labels -F --no-label-summary \
-            --test-load=D -j1 -j2 -j4 -j8 -j16 -j32 !-S=R !-SP=R !-D=P !-M=P !-T=P !-O,--output-log=W !$--build-and-test=P !$--build-makeprogram=P !$--test-command=>",
+            --test-load=D -j1 -j2 -j4 -j8 -j16 -j32 !$-S=R !$-SP=R !-D=P !-M=P !-T=P !-O,--output-log=W !$--build-and-test=P !$--build-makeprogram=P !$--test-command=>",
         operands: Operands::Special,
         style: Style::SingleDash,
         writes_nothing: false,

@@ -189,11 +189,12 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "eslint eslint_d",
         options: "--fix --fix-dry-run --fix-type=D --quiet --max-warnings=D --ext={js|jsx|cjs|mjs|ts|tsx|cts|mts|vue|svelte|astro|json|md|html|css|scss|less|.js|.jsx|.cjs|.mjs|.ts|.tsx|.cts|.mts|.vue|.svelte|.astro|.json|.md|.html|.css|.scss|.less} --cache --cache-strategy=D --color --no-color -f,--format={stylish|compact|json|unix|visualstudio|junit|checkstyle|html|tap|codeframe|json-with-metadata|jslint-xml} \
-            --report-unused-disable-directives --report-unused-disable-directives-severity=D --no-eslintrc --no-ignore --ignore-pattern=D --no-error-on-unmatched-pattern --rule=D --env=D --debug -v,--version -h,--help --stats \
-            --no-warn-ignored --pass-on-no-patterns --exit-on-fatal-error --no-inline-config --concurrency=D --print-config=R --flag=D --suppress-all --pass-on-unpruned-suppressions --stdin --stdin-filename=L --no-cache --ignore-path=R --global=D --parser-options=V \
+            --report-unused-disable-directives --report-unused-disable-directives-severity=D --no-eslintrc --no-ignore --ignore-pattern=D --no-error-on-unmatched-pattern --rule=D --env=N --debug -v,--version -h,--help --stats \
+            --no-warn-ignored --pass-on-no-patterns --exit-on-fatal-error --no-inline-config --concurrency=D --print-config=R --flag=D --suppress-all --pass-on-unpruned-suppressions --stdin --stdin-filename=L --no-cache --ignore-path=R --global=D --parser-options={ecmaVersion:*|sourceType:*|ecmaFeatures.*|project:*} \
             -o,--output-file=W --cache-location=W --cache-file=W \
             -c,--config={eslint.config.*|.eslintrc|.eslintrc.*} !--plugin=P !--parser=P !--rulesdir=R !--resolve-plugins-relative-to=L !--init !--inspect-config !--no-config-lookup",
         operands: Operands::WrittenWith("--fix"),
+        special: Some(eslint),
         ..YARGS
     },
     Table {
@@ -224,6 +225,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "-t,--timeout=D -b,--bail -g,--grep=D -f,--fgrep=D -i,--invert --recursive --exit --parallel -j,--jobs=D -C,--no-color --color --check-leaks --forbid-only --forbid-pending --retries=D -s,--slow=D -w,--watch --full-trace --dry-run --inline-diffs -S,--sort \
             --extension={js|jsx|cjs|mjs|ts|tsx|cts|mts|coffee} -R,--reporter={spec|dot|nyan|tap|landing|list|progress|json|json-stream|min|doc|markdown|xunit|html} --ignore=D --no-diff --version -h,--help -u,--ui={bdd|tdd|qunit|exports} \
             !-r,--require=R --config={.mocharc.*|.mocharc} !--package=R !--file=R !--opts=R !-n,--node-option=P !--loader=R !--import=R !-O,--reporter-option=P",
+        special: Some(mocha),
         ..YARGS
     },
     Table {
@@ -256,9 +258,55 @@ const VITEST: &str = "--run --watch=?D -w -t,--testNamePattern=D --coverage=?D -
     --coverage.exclude=D --silent=?D --reporter={default|verbose|dot|json|junit|tap|tap-flat|basic|html|hanging-process|github-actions|tree|agent} --reporters={default|verbose|dot|json|junit|tap|basic|html|github-actions} --passWithNoTests --bail=?D -u,--update=?D --changed=?G --shard=D \
     --project=D --no-threads --threads=?D --single-thread --pool={threads|forks|vmThreads|vmForks} --poolOptions.threads.singleThread=?D --poolOptions.forks.singleFork=?D --maxWorkers=D --minWorkers=D --no-file-parallelism --fileParallelism=?D --isolate=?D --no-isolate --globals=?D \
     --environment={node|jsdom|happy-dom|edge-runtime} --dom --hideSkippedTests --logHeapUsage --testTimeout=D --hookTimeout=D --retry=D --sequence.shuffle=?D --sequence.seed=D --allowOnly=?D --no-color --color --dangerouslyIgnoreUnhandledErrors --exclude=D --typecheck=?D --typecheck.only=?D \
-    --mode=N --clearScreen=?D --ui=?D --open=?D --browser=?D --browser.headless=?D --no-coverage --disable-console-intercept --expandSnapshotDiff --teardownTimeout=D --slowTestThreshold=D --related --version -v -h,--help --json --filesOnly --includeTaskLocation --printConsoleTrace --no-cache --cache=?D --standalone \
+    --mode=N --clearScreen=?D --ui=?D --open=?D --browser=?N --browser.headless=?D --no-coverage --disable-console-intercept --expandSnapshotDiff --teardownTimeout=D --slowTestThreshold=D --related --version -v -h,--help --json=*W --filesOnly --includeTaskLocation --printConsoleTrace --no-cache --cache=?D --standalone \
     --outputFile=W --outputFile.junit=W --outputFile.json=W --coverage.reportsDirectory=O \
     -c,--config={vitest.config.*|vitest.*|vite.config.*} !-r,--root=L !--dir=L !--globalSetup=R !--setupFiles=R !--workspace=R !--alias=P !--configLoader=P !--inspect=?P !--execArgv=P !--browser.provider=P !--diff=R !--snapshotEnvironment=R !--runner=R !--coverage.customProviderModule=R !--typecheck.checker=P";
+
+// `mocha init DIRECTORY` writes a page there, `mocha inspect` is node's debugger, which takes commands.
+fn mocha(call: &mut Call<'_>) -> Result<(), Denial> {
+    match call.operands.iter().find(|word| matches!(word.text.as_str(), "init" | "inspect" | "debug")) {
+        Some(word) => Err(call.code(format!("`{}` starts something else than tests", word.text))),
+        None => Ok(()),
+    }
+}
+
+/// Plugins of eslint of whose rules none takes the name of a file, or of a module, from its options.
+const PLAIN_PLUGINS: [&str; 6] = ["@typescript-eslint", "@stylistic", "react", "react-hooks", "jsx-a11y", "unicorn"];
+
+/// Refuses options of eslint's rules that may name files.
+///
+/// A rule of eslint itself has harmless options. Those of a plugin may name files that it reads or code that it loads: there
+/// the word is `PLUGIN/RULE: LEVEL` alone, perhaps several of them.
+pub(in crate::policy::programs) fn eslint_rules(call: &Call<'_>, rules: &[&str]) -> Result<(), Denial> {
+    let level = |text: &str| {
+        let level = text.trim_matches(|c: char| c.is_whitespace() || "\"'[]".contains(c));
+        ["off", "warn", "error", "0", "1", "2"].contains(&level)
+    };
+    let pair = |text: &str| {
+        let (name, value) = text.split_once(':').unwrap_or((text, ""));
+        let name = name.trim().trim_matches(['"', '\'']);
+        name.chars().all(|c| c.is_ascii_alphanumeric() || "@/-_".contains(c)) && level(value)
+    };
+    let plain = |text: &str| {
+        let text = text.trim();
+        let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
+        let plugin = text.trim_start_matches(['{', ' ', '"', '\'']).split('/').next().unwrap_or_default();
+        let lone = text.matches('/').count() == 1 && !text.contains('\\') && PLAIN_PLUGINS.contains(&plugin);
+        !text.contains(['/', '\\']) || lone || inner.split(',').all(pair)
+    };
+    match rules.iter().find(|text| !plain(text)) {
+        Some(text) if !call.is_open() => {
+            let denial = call.deny(format!("the options in `{text}` may name code or files that the rule loads"));
+            Err(denial.hint("write `PLUGIN/RULE: LEVEL`, and the options in the configuration of the project"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn eslint(call: &mut Call<'_>) -> Result<(), Denial> {
+    let rules = call.values("--rule");
+    eslint_rules(call, &rules.iter().map(|word| word.text.as_str()).collect::<Vec<_>>())
+}
 
 // A table cannot be looked up before it is there: what belongs to `vitest run src` is that of `vitest src`.
 fn vitest(call: &mut Call<'_>) -> Result<(), Denial> {
@@ -273,7 +321,8 @@ fn vitest(call: &mut Call<'_>) -> Result<(), Denial> {
 
 // `npm test X`, `pnpm test X`: the words are the script's.
 fn passes_all(call: &mut Call<'_>) -> Result<(), Denial> {
-    call.operands.clone().iter().try_for_each(|word| call.passed(word))
+    let words = call.operands.clone();
+    call.all_passed(&words)
 }
 
 fn other(call: &mut Call<'_>) -> Result<(), Denial> {
@@ -320,7 +369,7 @@ fn script_or_tool(call: &mut Call<'_>) -> Result<(), Denial> {
         call.starts(words);
         return Ok(());
     }
-    words.iter().skip(1).try_for_each(|word| call.passed(word))
+    call.all_passed(&words[1.min(words.len())..])
 }
 
 // `yarn workspace NAME test`: what follows the name is yarn's again.

@@ -1,6 +1,7 @@
 //! Tables for the tools of Ruby, PHP, .NET, Elixir, Dart, Haskell and OCaml, and checkers of single kinds of files.
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TASKS, TOOL, Table, Word};
+use crate::policy::programs::is_plain_in_shell;
 use crate::policy::programs::untabled::words_as_paths;
 
 /// A checker that is written in Go: long options with one dash or two.
@@ -10,7 +11,7 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "rspec",
         options: "-f,--format={progress|p|documentation|doc|d|json|j|html|h|failures|f} -c,--color,--colour --no-color --force-color --order=D --seed=D --fail-fast=?D --no-fail-fast --failure-exit-code=D --only-failures -n,--next-failure --dry-run -b,--backtrace -w,--warnings -p,--profile=*D \
-            -e,--example=D -E,--example-matches=D -t,--tag=D -P,--pattern=X --exclude-pattern=D --bisect=?D -v,--version -h,--help -o,--out=W --error-exit-code=D --deprecation-out=W --no-profile \
+            -e,--example=D -E,--example-matches=D -t,--tag=A -P,--pattern=X --exclude-pattern=D --bisect=?D -v,--version -h,--help -o,--out=W --error-exit-code=D --deprecation-out=W --no-profile \
             !-r,--require=R !-I=L !-O,--options=R !--drb !--drb-port=P !--init !--default-path=L",
         ..TOOL
     },
@@ -176,6 +177,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "-f,--fix -d,--dot -j,--json -q,--quiet -s,--stdin -i,--ignore=D --enable=+D --disable=+D -V,--version -h,--help -o,--output=W \
             !-c,--config=R !-r,--rules=P !-p,--ignore-path=R",
         operands: Operands::WrittenWith("-f"),
+        special: Some(takes_in_hidden),
         ..TOOL
     },
     Table {
@@ -234,7 +236,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "phpunit pest paratest",
-        options: "--filter=D --exclude-filter=D --group=D --exclude-group=D --testsuite=D --exclude-testsuite=D --testdox --no-testdox --colors=?D --no-coverage --stop-on-failure --stop-on-error --stop-on-defect --stop-on-warning --stop-on-risky --stop-on-skipped --stop-on-incomplete --list-tests --list-suites --list-groups -v,--verbose --debug --no-progress --no-results --no-output \
+        options: "--filter=D --exclude-filter=D --group=A --exclude-group=A --testsuite=D --exclude-testsuite=D --testdox --no-testdox --colors=?D --no-coverage --stop-on-failure --stop-on-error --stop-on-defect --stop-on-warning --stop-on-risky --stop-on-skipped --stop-on-incomplete --list-tests --list-suites --list-groups -v,--verbose --debug --no-progress --no-results --no-output \
             --order-by=D --random-order --random-order-seed=D --fail-on-warning --fail-on-risky --fail-on-skipped --fail-on-incomplete --fail-on-deprecation --fail-on-notice --fail-on-empty-test-suite --do-not-cache-result --cache-result --display-deprecations --display-warnings --display-notices --display-skipped --display-incomplete --display-errors --display-all-issues --dont-report-useless-tests \
             --repeat=D --teamcity --coverage-text=?W --covers=D --uses=D --disallow-test-output --process-isolation --columns=D --reverse-list --no-extensions --version -h,--help --parallel --processes=D -p=D --compact --bail --retry --dirty --ci --coverage --min=D --type-coverage --profile --todos --mutate --shard=D \
             --log-junit=W --testdox-html=W --testdox-text=W --coverage-html=O --coverage-clover=W --coverage-xml=O --coverage-cobertura=W --coverage-filter=L --log-teamcity=W --test-suffix=D --strict-coverage --no-logging --path-coverage --disable-coverage-ignore \
@@ -244,7 +246,7 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "phpstan php-cs-fixer pint rector infection",
         options: "--memory-limit=D --error-format=D --no-progress --level,-l=D --ansi --no-ansi -q,--quiet -n,--no-interaction -v,--verbose -vv -vvv --debug --xdebug -V,--version -h,--help --threads=D --no-diff --diff -s -p \
-            --parallel=D --dry-run --using-cache=D --allow-risky=D --rules=D --path-mode=D --format=D --output-format=D --show-progress=D --test --dirty --preset={laravel|psr12|per|symfony|empty} --stop-on-violation --clear-cache --repair --sequential \
+            --parallel=D --dry-run --using-cache=D --allow-risky=D --rules=A --path-mode=D --format=D --output-format=D --show-progress=D --test --dirty --preset={laravel|psr12|per|symfony|empty} --stop-on-violation --clear-cache --repair --sequential \
             --min-msi=D --min-covered-msi=D --generate-baseline=?W --allow-empty-baseline --use-baseline=R --pro --fail-without-result-cache --no-cache \
             -c,--config,--configuration={phpstan.neon|phpstan.neon.dist|phpstan.dist.neon|.php-cs-fixer.*|.php-cs-fixer.dist.php|pint.json|rector.php} !-a,--autoload-file=R !--bootstrap=R !-d=P !--init !--test-framework-options=P !$--initial-tests-php-options=P",
         operands: Operands::Special,
@@ -321,6 +323,7 @@ pub(super) const TABLES: &[Table] = &[
             --no-check-files --format={silent|brief|long|json|sarif} -q,--quiet -v,--verbose --color=D -j,--threads=D --locale=D --sort --isolated \
             -V,--version -h,--help !-c,--config=R !--file-list=F",
         operands: Operands::WrittenWith("-w"),
+        special: Some(takes_in_hidden),
         ..TOOL
     },
     Table {
@@ -416,7 +419,7 @@ fn rake(call: &mut Call<'_>) -> Result<(), Denial> {
     let mut tasks = Vec::new();
     for word in call.operands.clone() {
         match word.text.split_once('=') {
-            Some(("TEST" | "SPEC", path)) => call.inside(&Word::literal(path))?,
+            Some(("TEST" | "SPEC", path)) => shell_word(call, path)?,
             Some(("TESTOPTS", value)) if test_options(value) => {}
             Some(("SEED" | "VERBOSE" | "V", value)) if value.chars().all(|c| c.is_ascii_alphanumeric()) => {}
             // Many tasks put such a value into a line of a shell.
@@ -427,6 +430,14 @@ fn rake(call: &mut Call<'_>) -> Result<(), Denial> {
         }
     }
     call.tasks("", &tasks)
+}
+
+// rake puts the name of a test into a line of a shell, where most marks would begin something else.
+fn shell_word(call: &mut Call<'_>, path: &str) -> Result<(), Denial> {
+    if path.starts_with('-') || !path.chars().all(is_plain_in_shell) {
+        return Err(call.code(format!("`{path}` may be code or a command")));
+    }
+    call.inside(&Word::literal(path))
 }
 
 fn is_plain(letter: char) -> bool {
@@ -458,7 +469,8 @@ fn refused(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 fn passes_all(call: &mut Call<'_>) -> Result<(), Denial> {
-    call.operands.clone().iter().try_for_each(|word| call.passed(word))
+    let words = call.operands.clone();
+    call.all_passed(&words)
 }
 
 // `php -l FILE`, `php artisan test`, and tools of installed packages.
@@ -498,6 +510,13 @@ fn php_verb(call: &mut Call<'_>) -> Result<(), Denial> {
     words.iter().skip(skipped).try_for_each(|word| call.formatted(word, fixes && !looks))
 }
 
+fn takes_in_hidden(call: &mut Call<'_>) -> Result<(), Denial> {
+    if ["--hidden", "--no-ignore", "--dot", "-d", "-H"].iter().any(|option| call.has(option)) {
+        call.takes_in_all();
+    }
+    Ok(())
+}
+
 // `taplo fmt a.toml`, `cspell lint src`: some have subcommands, of which others start servers or change settings. `--diff`
 // prints what a formatter then writes.
 fn checker(call: &mut Call<'_>) -> Result<(), Denial> {
@@ -507,6 +526,9 @@ fn checker(call: &mut Call<'_>) -> Result<(), Denial> {
         "dprint" => &["check", "fmt", "output-file-paths", "output-resolved-config"],
         _ => &["lint", "check"],
     };
+    if call.name == "cspell" {
+        takes_in_hidden(call)?;
+    }
     let first = words.first().map_or("", |word| word.text.as_str());
     let changes = ["lsp", "link", "init", "config", "add", "upgrade"];
     let refused = if call.name == "cspell" { changes.contains(&first) } else { !verbs.contains(&first) };

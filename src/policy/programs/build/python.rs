@@ -91,6 +91,7 @@ pub(super) const TABLES: &[Table] = &[
             Table {
                 names: "report html xml json lcov combine erase debug",
                 options: "-m,--show-missing --skip-covered --skip-empty --fail-under=D --include=D --omit=D --sort=D --precision=D --format=D -i,--ignore-errors -q,--quiet -o=W -d,--directory=O --keep -a,--append --pretty-print --title=D --no-skip-covered --data-file=W --rcfile={.coveragerc|pyproject.toml|setup.cfg|tox.ini}",
+                special: Some(coverage),
                 ..TOOL
             },
         ],
@@ -350,6 +351,7 @@ pub(super) const TABLES: &[Table] = &[
             -B,--before-context=D -C,--context=D --stdin-single-line --version -h,--help --config={pyproject.toml|setup.cfg|.codespellrc} \
             --toml={pyproject.toml}",
         operands: Operands::WrittenWith("-w"),
+        special: Some(codespell),
         ..TOOL
     },
     Table {
@@ -532,7 +534,26 @@ fn scripts(call: &mut Call<'_>) -> Result<(), Denial> {
     let plain = name.chars().all(|c| c.is_alphanumeric() || "_.-".contains(c));
     if is_script && plain && first.literal {
         call.out.starts.clear();
-        return call.operands.clone().iter().skip(1).try_for_each(|word| call.passed(word));
+        let words = call.operands.split_off(1);
+        return call.all_passed(&words);
+    }
+    Ok(())
+}
+
+fn codespell(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.has("-H") {
+        call.takes_in_all();
+    }
+    Ok(())
+}
+
+// Erasing takes every file whose name begins as that of the data.
+fn coverage(call: &mut Call<'_>) -> Result<(), Denial> {
+    if !["erase", "combine"].iter().any(|verb| call.name.ends_with(verb)) {
+        return Ok(());
+    }
+    for file in call.values("--data-file") {
+        call.cx.folders.iter().try_for_each(|folder| call.cx.paths.write_beginning(folder, &file.text, false))?;
     }
     Ok(())
 }

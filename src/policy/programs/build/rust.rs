@@ -1,6 +1,7 @@
 //! Tables for cargo and the compilers of Rust.
 
 use super::{Call, Dashes, Denial, Operands, Style, TABLE, Table, Word};
+use crate::policy::names::{base_name, named};
 
 const CARGO_GLOBAL: &str = "-V,--version --list --explain=D -v,--verbose -q,--quiet --color=D --locked --offline --frozen -h,--help \
     !--config=C !-Z=P !-C=E";
@@ -138,8 +139,28 @@ fn passed_on(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
+/// Refuses a toolchain that is named by its directory: rustup runs the programs in it.
+pub(crate) fn toolchain(call: &Call<'_>) -> Result<(), Denial> {
+    let proxies = "cargo rustc rustfmt rustdoc cargo-fmt cargo-clippy clippy-driver cargo-miri rust-analyzer rust-gdb rust-lldb rustup";
+    if !named(proxies, base_name(&call.words[0].text)) {
+        return Ok(());
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    match call.words.get(1).filter(|word| word.text.strip_prefix('+').is_some_and(|name| !name.chars().all(plain))) {
+        Some(word) => Err(call
+            .deny(format!("`{}` names a toolchain by its directory", word.text))
+            .hint("name it, for example `+nightly`")),
+        None => Ok(()),
+    }
+}
+
+fn rustfmt(call: &mut Call<'_>) -> Result<(), Denial> {
+    toolchain(call)
+}
+
 // `--print KIND=FILE` writes the file.
-fn printed_to(call: &mut Call<'_>) -> Result<(), Denial> {
+fn rustc(call: &mut Call<'_>) -> Result<(), Denial> {
+    toolchain(call)?;
     for word in call.values("--print") {
         if let Some((_, file)) = word.text.split_once('=') {
             call.write(&Word::literal(file));
@@ -156,7 +177,7 @@ pub(super) const TABLES: &[Table] = &[
             --explain=D --print=D -h,--help --error-format=D --color=D -o=W --out-dir=O --target=N !-C=P !-L=P !-Z=P !--extern=P !--sysroot=P !--emit=P",
         operands: Operands::Inside,
         writes_nothing: false,
-        special: Some(printed_to),
+        special: Some(rustc),
         ..TABLE
     },
     Table {
@@ -165,6 +186,7 @@ pub(super) const TABLES: &[Table] = &[
             !--config=P !--config-path=R",
         operands: Operands::Write,
         writes_nothing: false,
+        special: Some(rustfmt),
         ..TABLE
     },
 ];

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::objects::{Named, named, top};
-use super::words::{Operands, is_exclusion};
+use super::words::{Operand, Operands, is_exclusion, one};
 use crate::path::RelPath;
 use crate::policy::decision::Denial;
 use crate::policy::programs::Word;
@@ -67,6 +67,16 @@ pub(crate) fn refuse_ids<'w>(call: &Call<'_>, words: impl IntoIterator<Item = &'
     refuse_named(call, words, &[Named::Other, Named::Unknown])
 }
 
+/// Judges words that name revisions: operands, and values of options. An id is looked up, and `REVISION:PATH` is a
+/// read of that path: even an error about it tells the whole id.
+pub(crate) fn revisions_named(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
+    refuse_ids(call, words)?;
+    for word in words.iter().filter(|word| word.text.contains(':')) {
+        one(call, &word.text, &Operand::Revision, false)?;
+    }
+    Ok(())
+}
+
 /// The same where an id that no object has does no harm. Of an object that is no commit git tells the whole id.
 pub(super) fn refuse_known_ids<'w>(call: &Call<'_>, words: impl IntoIterator<Item = &'w Word>) -> Result<(), Denial> {
     refuse_named(call, words, &[Named::Other])
@@ -82,7 +92,8 @@ fn refuse_named<'w>(
         None => Ok(()),
         Some(word) => {
             let denial = call.deny(format!("`{}` may be the id of a file, past the rules on paths", word.text));
-            Err(denial.hint("write `ID^{commit}` for a commit, and `COMMIT:PATH` for a file"))
+            Err(denial
+                .hint("write `ID^{commit}` for a commit, `refs/heads/NAME` for a branch, and `COMMIT:PATH` for a file"))
         }
     }
 }

@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::content::revisions_named;
 use super::keeps;
+use super::objects::names_files;
 use crate::path::RelPath;
 use crate::policy::decision::Denial;
 use crate::policy::history::Unreadable;
@@ -143,6 +145,9 @@ pub(super) fn worktree(call: &mut Call<'_>) -> Result<(), Denial> {
 
 pub(super) fn runs(call: &mut Call<'_>) -> Result<(), Denial> {
     keeps(call)?;
+    if call.name.ends_with(" bisect") {
+        revisions_named(call, &call.operands.clone())?;
+    }
     let adds = call.operands.first().is_some_and(|word| word.text == "add");
     if adds && !call.operands.iter().any(|word| word.text.contains("://") && !word.text.starts_with("file:")) {
         return Err(call.deny("a copy of a repository on this machine has other paths than the rules name"));
@@ -163,4 +168,47 @@ pub(super) fn runs(call: &mut Call<'_>) -> Result<(), Denial> {
         return Err(call.deny("it runs programs that it is given"));
     }
     Ok(())
+}
+
+// What ids begin with tells which contents there are, and so do the ids of references.
+pub(super) fn ids_of_words(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.has("--disambiguate") {
+        return Err(call.deny("`--disambiguate` lists the ids of files whatever may be read"));
+    }
+    let every = ["--all", "--branches", "--tags", "--remotes", "--glob"];
+    let symbolic = ["--symbolic", "--symbolic-full-name", "--abbrev-ref"];
+    match every.iter().any(|name| call.has(name)) && !symbolic.iter().any(|name| call.has(name)) {
+        true => refuse_named_files(call, "name the references"),
+        false => Ok(()),
+    }
+}
+
+// What a listing of references shows of each: of a file `%(raw)` is what it holds and `%(objectname)` its id, and an order
+// by these tells of them, too. Some fields compare with another revision.
+pub(super) fn formats(call: &mut Call<'_>) -> Result<(), Denial> {
+    let shown = [call.values("--format"), call.values("--sort")].concat();
+    if let Some(word) = shown.iter().find(|word| word.text.contains("raw")) {
+        return Err(call
+            .deny(format!("`{}` shows whatever a reference names", word.text))
+            .hint("write `git show REVISION:PATH` for a file"));
+    }
+    let compared = shown.iter().flat_map(|word| {
+        ["ahead-behind:", "is-base:"].into_iter().flat_map(|field| word.text.split(field).skip(1)).collect::<Vec<_>>()
+    });
+    let revisions: Vec<Word> = compared.map(|text| Word::literal(text.split(')').next().unwrap_or_default())).collect();
+    revisions_named(call, &revisions)?;
+    let lists = call.name.ends_with("-ref");
+    let tells = |word: &Word| word.text.contains("object") || word.text.contains("tree") || word.text.contains("deref");
+    match shown.iter().any(tells) || lists && call.values("--format").is_empty() {
+        true => refuse_named_files(call, "write `--format='%(refname)'`"),
+        false => Ok(()),
+    }
+}
+
+// A tag may name a file instead of a commit: its id tells of the contents.
+fn refuse_named_files(call: &Call<'_>, hint: &str) -> Result<(), Denial> {
+    match names_files(call.cx.paths.facts_tree(), call.cx.root) {
+        true => refuse_held(call, "the ids of files that references name", hint),
+        false => Ok(()),
+    }
 }

@@ -73,6 +73,25 @@ fn references(tree: &dyn Tree, root: &Path, name: &str) -> Vec<String> {
     ids
 }
 
+/// Tells whether a reference of the repository around a directory names something else than a commit.
+pub(super) fn names_files(tree: &dyn Tree, root: &Path) -> bool {
+    let Some((own, common)) = directories(tree, root) else { return false };
+    let mut folders = vec![own.join("refs"), common.join("refs")];
+    let mut ids: Vec<String> = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for name in tree.names(&folder).unwrap_or_default() {
+            let path = folder.join(name);
+            match tree.look(&path) {
+                Ok(Some(Node::Dir)) => folders.push(path),
+                _ => ids.extend(bounded::regular_text(&path, bounded::CONFIG)),
+            }
+        }
+    }
+    let packed = bounded::regular_text(&common.join("packed-refs"), bounded::PRODUCT).unwrap_or_default();
+    ids.extend(packed.lines().filter_map(|line| line.split_once(' ')).map(|(id, _)| id.to_owned()));
+    ids.iter().map(|id| id.trim()).filter(|id| id_of(id).is_some()).any(|id| is_no_commit(tree, root, id))
+}
+
 // `1a2b3c4`, and what `git describe` prints: `v1-2-g1a2b3c4`.
 fn id_of(base: &str) -> Option<&str> {
     let id = base.rsplit_once("-g").map_or(base, |(_, id)| id);

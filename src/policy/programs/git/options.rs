@@ -2,7 +2,7 @@
 
 pub(super) const GLOBAL: &str = "--no-pager -P --no-optional-locks --literal-pathspecs -C=D --version --help -h \
     !!-c=D !!--config-env=D !!--exec-path=?D !!--git-dir=D !--work-tree=L !--namespace=D !-p,--paginate !--bare \
-    !--no-replace-objects !--glob-pathspecs !--noglob-pathspecs !--icase-pathspecs !--attr-source=D !--super-prefix=D";
+    !--no-replace-objects !--glob-pathspecs !--noglob-pathspecs !--icase-pathspecs !--attr-source=G !--super-prefix=D";
 
 macro_rules! diff_options {
     ($more:literal) => {
@@ -35,7 +35,7 @@ macro_rules! log_options {
         -E,--extended-regexp -F,--fixed-strings -P,--perl-regexp --merges --no-merges --min-parents=D --max-parents=D \
         --no-min-parents --no-max-parents --first-parent --exclude-first-parent-only --not --alternate-refs --cherry-mark \
         --cherry-pick --cherry --left-only --right-only --left-right --boundary --simplify-by-decoration --show-pulls \
-        --full-history --dense --sparse --simplify-merges --ancestry-path=?D --date-order --author-date-order --topo-order \
+        --full-history --dense --sparse --simplify-merges --ancestry-path=?G --date-order --author-date-order --topo-order \
         --reverse --follow !!--full-diff --log-size -L=D --no-walk=?D --do-walk !--show-signature --show-notes=?D --notes=?D --no-notes \
         --encoding=D --expand-tabs=?D --no-expand-tabs --mailmap --use-mailmap --no-mailmap --clear-decorations --parents --children \
         --show-linear-break=?D --count --relative-date --no-commit-id --root --cached --staged --ignore-missing --bisect \
@@ -53,7 +53,7 @@ pub(super) const GREP: &str = "--cached !--no-index --index --untracked -v,--inv
 
 pub(super) const BRANCH: &str = "-a,--all -r,--remotes -l,--list -v,--verbose -q,--quiet --show-current --color=?D --no-color --column=?D --no-column \
     --sort=D --contains=*G --no-contains=*G --merged=*G --no-merged=*G --points-at=G --format=D -i,--ignore-case --abbrev=?D --no-abbrev \
-    --omit-empty !-d,--delete !-D !-m,--move !-M !-c,--copy !-C !-f,--force !-t,--track=?D !--no-track !-u,--set-upstream-to=D \
+    --omit-empty !-d,--delete !-D !-m,--move !-M !-c,--copy !-C !-f,--force !-t,--track=?D !--no-track !-u,--set-upstream-to=G \
     !--unset-upstream !--edit-description !--create-reflog !--recurse-submodules";
 
 pub(super) const NOTHING: &str = "-v,--verbose -q,--quiet";

@@ -484,10 +484,25 @@ fn trees_and_references_show_no_denied_file() {
         "git restore -s kept a.txt",
         "git grep topsecret kept",
         "git diff kept HEAD:docs",
+        "git show-ref",
+        "git show-ref --tags",
+        "git for-each-ref",
+        "git for-each-ref --format='%(objectname:short)'",
+        "git tag -l --format='%(objectname)'",
+        "git rev-parse --all",
+        "git rev-parse --tags",
     ] {
         assert_eq!(printed(&policy, &root, command), None, "{command}");
     }
-    for command in ["git cat-file -p HEAD", "git cat-file -p HEAD:README.md", "git cat-file -t hidden", "git show v1"] {
+    for command in [
+        "git cat-file -p HEAD",
+        "git cat-file -p HEAD:README.md",
+        "git cat-file -t hidden",
+        "git show v1",
+        "git for-each-ref --format='%(refname)'",
+        "git rev-parse --symbolic --tags",
+        "git tag -l",
+    ] {
         assert!(printed(&policy, &root, command).is_some(), "{command}");
     }
 }
@@ -516,12 +531,20 @@ fn an_abbreviated_id_of_a_file_is_refused_and_that_of_a_commit_is_not() {
         "git merge-base ID HEAD",
         "git branch --contains ID",
         "git for-each-ref --contains=ID",
+        "git for-each-ref '--format=%(ahead-behind:ID)'",
+        "git log --ancestry-path=ID HEAD~1..HEAD",
+        "git rev-parse --default ID",
+        "git commit -m x --fixup ID",
         "git describe ID",
     ] {
         let of = |id: &str| printed(&policy, &root, &command.replace("ID", id));
         assert_eq!(of(&file), None, "{command}");
         let is_commit = of(&commit).is_some();
         assert!(is_commit, "{command}");
+    }
+    // No reference names a file.
+    for command in ["git show-ref", "git for-each-ref", "git rev-parse --all"] {
+        assert!(printed(&policy, &root, command).is_some(), "{command}");
     }
 }
 
