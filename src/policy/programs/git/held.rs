@@ -207,7 +207,7 @@ pub(super) fn formats(call: &mut Call<'_>) -> Result<(), Denial> {
 
 // A tag may name a file instead of a commit: its id tells of the contents.
 fn refuse_named_files(call: &Call<'_>, hint: &str) -> Result<(), Denial> {
-    match names_files(call.cx.paths.facts_tree(), call.cx.root) {
+    match names_files(call.cx.paths.tree(), call.cx.root) {
         true => refuse_held(call, "the ids of files that references name", hint),
         false => Ok(()),
     }
