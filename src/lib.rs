@@ -37,7 +37,7 @@
 //!
 //! # Where a change belongs
 //!
-//! - a new tool: a file in [`tools`] and a line in its registry
+//! - a new tool: a file in [`tools`] and a line in its toolbox
 //! - what a program's options mean to the policy: its table in [`policy::programs`]
 //! - a server's quirk: the table in [`model::providers`]
 //! - a new output format: a renderer in [`emit`]

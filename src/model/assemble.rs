@@ -208,11 +208,6 @@ impl Assembler {
         self.seen.is_done || self.seen.is_too_large || self.slots.too_large || self.watch.found.is_some()
     }
 
-    /// Tells whether the server said why it ended.
-    pub fn has_finish(&self) -> bool {
-        self.seen.finish.is_some()
-    }
-
     /// Returns what arrived so far, where no more of it is wanted.
     pub fn into_partial(self) -> Partial {
         let counts = self.slots.counts();

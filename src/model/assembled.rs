@@ -100,11 +100,6 @@ impl Assembled {
         }
     }
 
-    /// Tells whether only reasoning came, which is not an answer.
-    pub fn is_reasoning_only(&self) -> bool {
-        self.calls.is_empty() && self.text.trim().is_empty() && self.reasoning.is_some()
-    }
-
     /// Makes the turn of it.
     pub fn into_turn(self, requests: u32, api_time: Duration) -> Turn {
         Turn {

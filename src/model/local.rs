@@ -1,6 +1,5 @@
 //! Runs a `llama-server` on loopback for `--local MODEL.gguf`, for the duration of the run.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -85,12 +84,12 @@ pub struct LocalServer {
 
 /// Starts the server with the model's own template and waits until it is ready.
 ///
-/// `program` is its path; `tell` gets reports about the wait. `launcher` is a command prefix that ends the program
-/// together with this process; empty where the system lacks this.
+/// `program` is its path; `tell` gets reports about the wait. `command` makes the command of a program that ends
+/// together with this process.
 pub async fn start(
     model: &Path,
     program: Option<&Path>,
-    launcher: &[OsString],
+    command: fn(&Path) -> Command,
     tell: &(dyn Fn(Duration) + Send + Sync),
 ) -> Result<LocalServer, LocalError> {
     if !model.is_file() {
@@ -100,16 +99,7 @@ pub async fn start(
     let failed = |error| LocalError::Start { program: program.to_owned(), error };
     let port = free_port().map_err(failed)?;
     let name = model.file_stem().map_or_else(|| "local".to_owned(), |stem| stem.to_string_lossy().into_owned());
-    #[expect(clippy::disallowed_methods, reason = "the one process that a model may start")]
-    let mut command = match launcher.split_first() {
-        Some((first, rest)) => {
-            let mut command = Command::new(first);
-            command.args(rest).arg(program);
-            command
-        }
-        None => Command::new(program),
-    };
-    let mut child = command
+    let mut child = command(program)
         .arg("-m")
         .arg(model)
         .args(["--jinja", "-c", WINDOW, "-np", "1", "--host", "127.0.0.1"])

@@ -289,8 +289,7 @@ async fn local_server(
     };
     let program = place.checkout.programs.find(local::PROGRAM).ok();
     let program = program.as_ref().map(Program::path);
-    let launcher = crate::sandbox::launcher();
-    let started = local::start(&environment.cwd.join(model), program, &launcher, &tell).await;
+    let started = local::start(&environment.cwd.join(model), program, crate::sandbox::ending_with_us, &tell).await;
     Ok(started.map(Some).map_err(SetupError::Local)?)
 }
 

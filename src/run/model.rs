@@ -186,10 +186,8 @@ pub async fn choose(
         config.generation.thinking = Some(thinking);
         if !thinking {
             // The thinking that the settings ask for.
-            config
-                .generation
-                .extra_body
-                .retain(|name, _| !matches!(name.as_str(), "reasoning_effort" | "thinking_budget"));
+            let body = &mut config.generation.extra_body;
+            body.retain(|name, _| !matches!(name.as_str(), "reasoning_effort" | "thinking_budget"));
         }
     }
     if let Some(header) = recorded {

@@ -615,10 +615,7 @@ impl Runner {
             exit_code: output.exit_code,
             signal: output.signal,
             timed_out: output.timed_out,
-            background: Background {
-                pgid: (!output.background_pids.is_empty()).then(|| u32::try_from(output.pgid).ok()).flatten(),
-                pids: output.background_pids.iter().filter_map(|pid| u32::try_from(*pid).ok()).collect(),
-            },
+            background: Background::of(output.pgid, &output.background_pids),
             duration: output.duration,
             argv: output.argv,
             notes,

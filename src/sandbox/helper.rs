@@ -48,15 +48,15 @@ pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns the command prefix that ends a program together with this process, even if this process is killed; empty
-/// where the system lacks this.
-pub fn launcher() -> Vec<OsString> {
-    if cfg!(target_os = "linux") {
-        let us = std::process::id().to_string();
-        vec![own_executable().into_os_string(), HELPER.into(), "with-us".into(), us.into()]
-    } else {
-        Vec::new()
+/// Returns the command of a program that ends together with this process, even if this process is killed, where the
+/// system can do that.
+pub fn ending_with_us(program: &Path) -> tokio::process::Command {
+    if !cfg!(target_os = "linux") {
+        return tokio::process::Command::new(program);
     }
+    let mut command = tokio::process::Command::new(own_executable());
+    command.args([HELPER, "with-us", &std::process::id().to_string()]).arg(program);
+    command
 }
 
 /// Executes the program that the arguments name after the id of the process that it must end with.

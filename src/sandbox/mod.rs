@@ -38,7 +38,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub use doctor::Confinement;
-pub use helper::{HELPER, helper_main, launcher, make_undumpable, own_executable};
+pub use helper::{HELPER, ending_with_us, helper_main, make_undumpable, own_executable};
 pub use output::{Captured, OutputBounds};
 pub use proxy::Names;
 pub use run::{Lifeline, Piped, RunOutput};

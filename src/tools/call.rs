@@ -1,6 +1,6 @@
 //! Defines what a tool is, what a call is, and what they are given and give back.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -52,8 +52,13 @@ pub trait TypedTool: Send + Sync {
     /// What its calls do.
     const EFFECTS: Effects;
 
-    /// Returns what the model reads about it: every character is paid on every request.
-    fn description(&self) -> String;
+    /// What the model reads about it: every character is paid on every request.
+    const DESCRIPTION: &'static str;
+
+    /// Returns what the model reads about it, with what differs from run to run.
+    fn description(&self) -> String {
+        Self::DESCRIPTION.to_owned()
+    }
 
     /// Returns the schema of the arguments.
     fn parameters(&self) -> Value;
@@ -77,6 +82,9 @@ impl<T: TypedTool> Tool for T {
     }
 }
 
+/// What a call gives back when it is done.
+pub type CallFuture<'a> = BoxFuture<'a, Result<ToolOutput, ToolError>>;
+
 /// One call, validated and not yet allowed.
 pub trait Call: Send {
     /// Returns everything it would touch: what the policy judges.
@@ -86,11 +94,7 @@ pub trait Call: Send {
     fn describe(&self) -> String;
 
     /// Does it, within the grant. Dropping the future cancels it.
-    fn run<'a>(
-        self: Box<Self>,
-        grant: &'a Grant,
-        cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;
+    fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a>;
 }
 
 /// What a call gets to work with.
@@ -179,6 +183,11 @@ pub struct CommandOutcome {
 }
 
 impl ToolOutput {
+    /// Text for the model, and a diff for the person.
+    pub fn diff(llm: impl Into<String>, diff: String) -> ToolOutput {
+        ToolOutput { llm_content: vec![Part::Text(llm.into())], display: Display::Diff(diff), command: None }
+    }
+
     /// Text for the model, and a short line for the person.
     pub fn text(llm: impl Into<String>, display: impl Into<String>) -> ToolOutput {
         ToolOutput {
@@ -192,6 +201,14 @@ impl ToolOutput {
 /// Reads a count; a number that is none, as 1e300, says nothing.
 pub(super) fn whole<'de, D: Deserializer<'de>, N: TryFrom<u64>>(number: D) -> Result<Option<N>, D::Error> {
     Ok(Value::deserialize(number)?.as_u64().and_then(|number| N::try_from(number).ok()))
+}
+
+/// Refuses a path that cannot be a file's.
+pub(super) fn check_names_file(path: &Path) -> Result<(), ToolError> {
+    match path.as_os_str().as_encoded_bytes() {
+        [] | [.., b'/'] => Err(ToolError::arguments("params/file_path must name a file")),
+        _ => Ok(()),
+    }
 }
 
 /// Returns a path that was given; an empty one was not.

@@ -89,11 +89,19 @@ pub struct MissingOutput {
     pub stderr: u64,
 }
 
-/// What of a command continues in the background.
+/// What of a command continues in the background: nothing, if there is no process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Background {
     /// Its process group, where processes remain in it.
     pub pgid: Option<u32>,
     /// The processes.
     pub pids: Vec<u32>,
+}
+
+impl Background {
+    /// Takes numbers as the system gives them.
+    pub fn of(pgid: i32, pids: &[i32]) -> Background {
+        let pgid = if pids.is_empty() { None } else { u32::try_from(pgid).ok() };
+        Background { pgid, pids: pids.iter().filter_map(|pid| u32::try_from(*pid).ok()).collect() }
+    }
 }

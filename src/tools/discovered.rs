@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use super::common::bound::bound;
 use super::{
-    Call, CommandReport, CommandRequest, CommandRunner, Effects, MissingOutput, Tool, ToolContext, ToolError,
-    ToolOutput,
+    Call, CallFuture, CommandReport, CommandRequest, CommandRunner, Effects, MissingOutput, Tool, ToolContext,
+    ToolError, ToolOutput,
 };
-use crate::model::{BoxFuture, ToolSpec};
+use crate::model::ToolSpec;
 use crate::policy::Facts;
 use crate::policy::{Access, CommandPlan, Grant, Policy};
 
@@ -200,11 +200,7 @@ impl Call for DiscoveredCall {
         self.tool.clone()
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        _grant: &'a Grant,
-        cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, _grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let plan = self.commands.plan(&self.command).map_err(|problem| {
                 ToolError::failed(format!("{} was not run: tools.callCommand is {problem}", self.tool))
@@ -247,6 +243,7 @@ fn answer(tool: &str, report: &CommandReport, cx: &ToolContext<'_>) -> Result<To
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::BoxFuture;
     use crate::model::Part;
     use crate::policy::grant::Start;
     use crate::tools::Toolbox;

@@ -7,12 +7,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::common::{memory, names};
-use super::{Call, Display, Effects, ToolContext, ToolError, ToolOutput, TypedTool, whole};
+use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolOutput, TypedTool, check_names_file, whole};
 use crate::change::Entry;
 use crate::change::diff;
 use crate::change::replace::{Failure, Replaced, Wanted, nearest, replace};
 use crate::change::text::Decoded;
-use crate::model::{BoxFuture, Part};
 use crate::path::RelPath;
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
@@ -28,15 +27,11 @@ const SHOWN_LINES: usize = 80;
 const SHOWN_CHARS: usize = 4_000;
 
 impl TypedTool for Edit {
-    type Args = EditArgs;
+    type Args = EditCall;
     const ID: ToolId = ToolId::Edit;
     const EFFECTS: Effects = Effects::Edits;
-
-    fn description(&self) -> String {
-        "Replace old_string by new_string in a file. Copy old_string exactly from the file, with enough lines around it \
-         to be the only such place."
-            .into()
-    }
+    const DESCRIPTION: &'static str = "Replace old_string by new_string in a file. Copy old_string exactly from the \
+         file, with enough lines around it to be the only such place.";
 
     fn parameters(&self) -> Value {
         json!({"type": "object", "properties": {
@@ -48,34 +43,24 @@ impl TypedTool for Edit {
         }, "required": ["file_path", "old_string", "new_string"]})
     }
 
-    fn call(&self, args: EditArgs) -> Result<Box<dyn Call>, ToolError> {
-        if args.file_path.is_empty() || args.file_path.ends_with('/') {
-            return Err(ToolError::arguments("params/file_path must name a file"));
-        }
-        let wanted = match args.replace_all {
-            Some(true) => Wanted::All,
-            Some(false) | None => Wanted::Exactly(args.expected_replacements.unwrap_or(1)),
-        };
-        Ok(Box::new(EditCall { path: args.file_path.into(), old: args.old_string, new: args.new_string, wanted }))
+    fn call(&self, args: EditCall) -> Result<Box<dyn Call>, ToolError> {
+        check_names_file(&args.path)?;
+        Ok(Box::new(args))
     }
 }
 
 /// What the model gives.
 #[derive(Deserialize)]
-pub struct EditArgs {
-    file_path: String,
-    old_string: String,
-    new_string: String,
+pub struct EditCall {
+    #[serde(rename = "file_path")]
+    path: PathBuf,
+    #[serde(rename = "old_string")]
+    old: String,
+    #[serde(rename = "new_string")]
+    new: String,
     #[serde(default, deserialize_with = "whole")]
     expected_replacements: Option<usize>,
     replace_all: Option<bool>,
-}
-
-struct EditCall {
-    path: PathBuf,
-    old: String,
-    new: String,
-    wanted: Wanted,
 }
 
 impl Call for EditCall {
@@ -92,11 +77,7 @@ impl Call for EditCall {
         format!("{path}: {} => {}", first(&self.old), first(&self.new))
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        grant: &'a Grant,
-        cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let shown = names::shown(cx, &self.path);
             let failed = |error: WorkspaceError| names::file_error(&error, &shown);
@@ -108,7 +89,7 @@ impl Call for EditCall {
             let Some(before) = Decoded::from_bytes(&view.content) else {
                 return Err(ToolError::failed(format!("Cannot edit binary file: {shown}")));
             };
-            let replaced = replace(&before.text, &self.old, &self.new, self.wanted)
+            let replaced = replace(&before.text, &self.old, &self.new, self.wanted())
                 .map_err(|failure| self.explain(&failure, &before.text, &shown))?;
             if replaced.text == before.text {
                 return Err(ToolError::failed(format!(
@@ -121,16 +102,20 @@ impl Call for EditCall {
             let entry = Entry::File { content: content.into(), executable: view.executable };
             cx.workspace.write(grant, &self.path, entry).map_err(failed)?;
             memory::saw_hash(cx.memory, &view.path, hash);
-            Ok(ToolOutput {
-                llm_content: vec![Part::Text(success(&replaced, &shown))],
-                display: Display::Diff(diff::of_text(&names::relative(&view.path), &before.text, &replaced.text)),
-                command: None,
-            })
+            let diff = diff::of_text(&names::relative(&view.path), &before.text, &replaced.text);
+            Ok(ToolOutput::diff(success(&replaced, &shown), diff))
         })
     }
 }
 
 impl EditCall {
+    fn wanted(&self) -> Wanted {
+        match self.replace_all {
+            Some(true) => Wanted::All,
+            Some(false) | None => Wanted::Exactly(self.expected_replacements.unwrap_or(1)),
+        }
+    }
+
     /// Reads the file; `None` if it is to be created.
     fn view(&self, grant: &Grant, cx: &ToolContext<'_>, shown: &str) -> Result<Option<FileView>, ToolError> {
         let failed = |message: String| Err(ToolError::failed(message));
@@ -169,11 +154,8 @@ impl EditCall {
             grant.writable(&self.path).ok_or_else(|| failed(WorkspaceError::NotGranted(self.path.clone())))?.clone();
         cx.workspace.write(grant, &self.path, Entry::file(self.new.as_bytes())).map_err(failed)?;
         memory::saw(cx.memory, &path, self.new.as_bytes());
-        Ok(ToolOutput {
-            llm_content: vec![Part::Text(format!("Created new file: {shown} with provided content."))],
-            display: Display::Diff(diff::of_text(&names::relative(&path), "", &self.new)),
-            command: None,
-        })
+        let diff = diff::of_text(&names::relative(&path), "", &self.new);
+        Ok(ToolOutput::diff(format!("Created new file: {shown} with provided content."), diff))
     }
 
     /// Says why nothing was replaced, and shows the text that the next call can copy from.
@@ -185,7 +167,7 @@ impl EditCall {
                 if lines.len() > NAMED {
                     numbers.push("...".to_owned());
                 }
-                let expected = match self.wanted {
+                let expected = match self.wanted() {
                     Wanted::Exactly(count) => count,
                     Wanted::All => 1,
                 };

@@ -10,8 +10,7 @@ use serde_json::{Value, json};
 
 use super::common::location::respects_git;
 use super::common::{names, search};
-use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named};
-use crate::model::BoxFuture;
+use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named};
 use crate::path::RelPath;
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
@@ -24,13 +23,10 @@ pub struct Glob;
 const CHARS: usize = 25_000;
 
 impl TypedTool for Glob {
-    type Args = GlobArgs;
+    type Args = GlobCall;
     const ID: ToolId = ToolId::Glob;
     const EFFECTS: Effects = Effects::Reads;
-
-    fn description(&self) -> String {
-        "Find files by name, newest first.".into()
-    }
+    const DESCRIPTION: &'static str = "Find files by name, newest first.";
 
     fn parameters(&self) -> Value {
         json!({"type": "object", "properties": {
@@ -41,29 +37,31 @@ impl TypedTool for Glob {
         }, "required": ["pattern"]})
     }
 
-    fn call(&self, args: GlobArgs) -> Result<Box<dyn Call>, ToolError> {
-        let GlobArgs { pattern, .. } = args;
-        if pattern.trim().is_empty() {
+    fn call(&self, args: GlobCall) -> Result<Box<dyn Call>, ToolError> {
+        if args.pattern.trim().is_empty() {
             return Err(ToolError::arguments("params/pattern must not be empty"));
         }
-        let case_sensitive = args.case_sensitive.unwrap_or(false);
         // Tried here so that a wrong pattern is a wrong argument; an absolute one is known only in the workspace.
-        matcher(&pattern, case_sensitive)?;
-        let path = named(args.path).unwrap_or_else(|| ".".into());
-        let git = respects_git(&args.file_filtering_options, args.respect_git_ignore);
-        Ok(Box::new(GlobCall { pattern, path, case_sensitive, git }))
+        matcher(&args.pattern, args.case_sensitive == Some(true))?;
+        Ok(Box::new(GlobCall { path: named(args.path), ..args }))
     }
 }
 
 /// What the model gives.
 #[derive(Deserialize)]
-pub struct GlobArgs {
+pub struct GlobCall {
     pattern: String,
     path: Option<PathBuf>,
     case_sensitive: Option<bool>,
     respect_git_ignore: Option<bool>,
     #[serde(default)]
     file_filtering_options: Value,
+}
+
+impl GlobCall {
+    fn path(&self) -> &Path {
+        self.path.as_deref().unwrap_or(Path::new("."))
+    }
 }
 
 /// Compiles a pattern; one without a slash speaks of names at any depth, as in `.gitignore`.
@@ -79,36 +77,25 @@ pub(crate) fn matcher(pattern: &str, case_sensitive: bool) -> Result<GlobMatcher
         .map_err(|error| ToolError::arguments(format!("params/pattern: {error}")))
 }
 
-struct GlobCall {
-    pattern: String,
-    path: PathBuf,
-    case_sensitive: bool,
-    git: bool,
-}
-
 impl Call for GlobCall {
     fn accesses(&self) -> Vec<Access> {
-        vec![Access::Search { root: self.path.clone(), patterns: vec![self.pattern.clone()] }]
+        vec![Access::Search { root: self.path().to_path_buf(), patterns: vec![self.pattern.clone()] }]
     }
 
     fn describe(&self) -> String {
-        format!("{} within {}", names::brief(&self.pattern), names::one_line(&self.path))
+        format!("{} within {}", names::brief(&self.pattern), names::one_line(self.path()))
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        grant: &'a Grant,
-        cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
-            let scope = search::Scope::new(&self.path, grant, cx)?;
-            let within = names::one_line(&self.path);
-            let absolute = format!("{}/", names::absolute(cx.workspace.root(), &self.path).display());
+            let scope = search::Scope::new(self.path(), grant, cx)?;
+            let within = names::one_line(self.path());
+            let absolute = format!("{}/", names::absolute(cx.workspace.root(), self.path()).display());
             let pattern = self.pattern.strip_prefix(&absolute).unwrap_or(&self.pattern).to_owned();
-            let matcher = matcher(&pattern, self.case_sensitive)?;
+            let matcher = matcher(&pattern, self.case_sensitive == Some(true))?;
             let modules_named =
                 pattern.contains("node_modules") || scope.start.components().any(|part| part == b"node_modules");
-            let git = self.git;
+            let git = respects_git(&self.file_filtering_options, self.respect_git_ignore);
             let root = scope.source.root().to_path_buf();
             let below_root = root.clone();
             let files = search::in_background(move |cancelled| {

@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 use super::common::location::{Location, respects_git};
 use super::common::names;
-use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named};
-use crate::model::BoxFuture;
+use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named};
 use crate::path::{Node, Tree};
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
@@ -25,10 +24,7 @@ impl TypedTool for ListDirectory {
     type Args = ListArgs;
     const ID: ToolId = ToolId::ListDirectory;
     const EFFECTS: Effects = Effects::Reads;
-
-    fn description(&self) -> String {
-        "List the names in a folder.".into()
-    }
+    const DESCRIPTION: &'static str = "List the names in a folder.";
 
     fn parameters(&self) -> Value {
         json!({"type": "object", "properties": {
@@ -76,11 +72,7 @@ impl Call for ListCall {
         names::one_line(&self.path)
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        grant: &'a Grant,
-        cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let location = Location::of(&self.path, grant, cx)?;
             let (shown, absolute) = (&location.shown, location.absolute());

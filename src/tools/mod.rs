@@ -25,9 +25,10 @@ pub mod web_search;
 pub mod write_file;
 
 pub use call::{
-    Call, CommandOutcome, Display, Effects, RunMemory, Todo, Tool, ToolContext, ToolLimits, ToolOutput, TypedTool,
+    Call, CallFuture, CommandOutcome, Display, Effects, RunMemory, Todo, Tool, ToolContext, ToolLimits, ToolOutput,
+    TypedTool,
 };
-use call::{named, whole};
+use call::{check_names_file, named, whole};
 pub use command::{Background, CommandReport, CommandRequest, CommandRunner, MissingOutput, Variables};
 pub use error::{ToolError, ToolErrorKind};
 pub use toolbox::{Entry, ParsedCall, Toolbox};

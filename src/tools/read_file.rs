@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::common::location::Location;
 use super::common::pdf::{self, Wanted};
 use super::common::{memory, names, notebook, search};
-use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool, whole};
+use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolOutput, TypedTool, whole};
 use crate::change::text::Decoded;
-use crate::model::{BoxFuture, Part};
+use crate::model::Part;
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
 use crate::workspace::outputs;
@@ -33,10 +33,7 @@ impl TypedTool for ReadFile {
     type Args = ReadArgs;
     const ID: ToolId = ToolId::ReadFile;
     const EFFECTS: Effects = Effects::Reads;
-
-    fn description(&self) -> String {
-        "Read a file. Read before you edit.".into()
-    }
+    const DESCRIPTION: &'static str = "Read a file. Read before you edit.";
 
     fn parameters(&self) -> Value {
         json!({"type": "object", "properties": {
@@ -94,11 +91,7 @@ impl Call for ReadCall {
         names::one_line(&self.path)
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        grant: &'a Grant,
-        cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let shown = names::shown(cx, &self.path);
             let absolute = names::absolute(cx.workspace.root(), &self.path);

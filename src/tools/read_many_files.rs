@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::common::{memory, names, notebook, search};
 use super::read_file::{Content, content, document, is_pdf};
-use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
+use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
 use crate::change::Entry;
-use crate::model::{BoxFuture, Part};
+use crate::model::Part;
 use crate::path::{Node, RelPath, Tree};
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
@@ -49,10 +49,7 @@ impl TypedTool for ReadManyFiles {
     type Args = ManyArgs;
     const ID: ToolId = ToolId::ReadManyFiles;
     const EFFECTS: Effects = Effects::Reads;
-
-    fn description(&self) -> String {
-        "Read several files at once.".into()
-    }
+    const DESCRIPTION: &'static str = "Read several files at once.";
 
     fn parameters(&self) -> Value {
         let globs = json!({"type": "array", "items": {"type": "string"}});
@@ -123,11 +120,7 @@ impl Call for ManyCall {
         names::brief(&self.patterns.join(", "))
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        grant: &'a Grant,
-        cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let scope = search::Scope::new(Path::new("."), grant, cx)?;
             let root = cx.workspace.root();

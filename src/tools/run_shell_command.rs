@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 use super::command::{CommandReport, CommandRequest};
 use super::common::{bound, names};
-use super::{Call, CommandOutcome, Display, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named, whole};
-use crate::model::{BoxFuture, Part};
+use super::{
+    Call, CallFuture, CommandOutcome, Display, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named, whole,
+};
+use crate::model::Part;
 use crate::policy::grant::Start;
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
@@ -21,10 +23,7 @@ impl TypedTool for RunShellCommand {
     type Args = ShellCall;
     const ID: ToolId = ToolId::RunShellCommand;
     const EFFECTS: Effects = Effects::Runs;
-
-    fn description(&self) -> String {
-        "Run a bash command in the workspace. No terminal, no input.".into()
-    }
+    const DESCRIPTION: &'static str = "Run a bash command in the workspace. No terminal, no input.";
 
     fn parameters(&self) -> Value {
         json!({"type": "object", "properties": {
@@ -68,11 +67,7 @@ impl Call for ShellCall {
         }
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        grant: &'a Grant,
-        cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let plan =
                 grant.command().ok_or_else(|| ToolError::failed("the policy granted no command to this call"))?;
@@ -217,6 +212,7 @@ fn plain(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::BoxFuture;
     use crate::path::RelPath;
     use crate::policy::CommandPlan;
     use crate::policy::grant::{GitAccess, Isolation, Network, SandboxProfile, TreeAccess};

@@ -6,11 +6,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::common::names;
-use super::{Call, Display, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
+use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
 use crate::change::Entry;
 use crate::change::diff;
 use crate::change::text::{Decoded, LineEnd};
-use crate::model::{BoxFuture, Part};
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
 use crate::workspace::WorkspaceError;
@@ -25,10 +24,7 @@ impl TypedTool for SaveMemory {
     type Args = MemoryArgs;
     const ID: ToolId = ToolId::SaveMemory;
     const EFFECTS: Effects = Effects::Other;
-
-    fn description(&self) -> String {
-        "Remember a fact for later runs, in QWEN.md. Only when asked to.".into()
-    }
+    const DESCRIPTION: &'static str = "Remember a fact for later runs, in QWEN.md. Only when asked to.";
 
     fn parameters(&self) -> Value {
         json!({"type": "object", "properties": {
@@ -81,11 +77,7 @@ impl Call for MemoryCall {
         format!("remember in {FILE}: {}", names::brief(&self.fact))
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        grant: &'a Grant,
-        cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let given = Path::new(FILE);
             let shown = names::shown(cx, given);
@@ -103,14 +95,7 @@ impl Call for MemoryCall {
             let content = before.encode(&after).map_err(|error| ToolError::failed(format!("{shown}: {error}")))?;
             let diff = diff::of_text(FILE, &before.text, &after);
             cx.workspace.write(grant, given, Entry::File { content: content.into(), executable }).map_err(failed)?;
-            Ok(ToolOutput {
-                llm_content: vec![Part::Text(format!(
-                    "Okay, I've remembered that in project memory: \"{}\"",
-                    self.fact
-                ))],
-                display: Display::Diff(diff),
-                command: None,
-            })
+            Ok(ToolOutput::diff(format!("Okay, I've remembered that in project memory: \"{}\"", self.fact), diff))
         })
     }
 }

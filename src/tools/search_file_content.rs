@@ -15,10 +15,9 @@ use serde_json::{Value, json};
 
 use super::common::{names, search};
 use super::glob::{below, matcher};
-use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named, whole};
+use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named, whole};
 use crate::bounded;
 use crate::change::text::Decoded;
-use crate::model::BoxFuture;
 use crate::path::RelPath;
 use crate::policy::{Access, Grant};
 use crate::threads::on_all_cores;
@@ -41,10 +40,7 @@ impl TypedTool for SearchFileContent {
     type Args = SearchArgs;
     const ID: ToolId = ToolId::SearchFileContent;
     const EFFECTS: Effects = Effects::Reads;
-
-    fn description(&self) -> String {
-        "Search the lines of files with a regex.".into()
-    }
+    const DESCRIPTION: &'static str = "Search the lines of files with a regex.";
 
     fn parameters(&self) -> Value {
         json!({"type": "object", "properties": {
@@ -106,11 +102,7 @@ impl Call for SearchCall {
         format!("'{}' within {}", names::brief(&self.pattern), names::one_line(&self.path))
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        grant: &'a Grant,
-        cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let scope = search::Scope::new(&self.path, grant, cx)?;
             let outside = scope.outside().map(Path::to_path_buf);

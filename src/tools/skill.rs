@@ -6,9 +6,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::common::names;
-use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
+use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
 use crate::change::text::Decoded;
-use crate::model::BoxFuture;
 use crate::path::{RelPath, Tree as _};
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
@@ -158,10 +157,11 @@ impl TypedTool for Skill {
     type Args = SkillArgs;
     const ID: ToolId = ToolId::Skill;
     const EFFECTS: Effects = Effects::Reads;
+    const DESCRIPTION: &'static str = "Load the project's instructions for a task.";
 
     fn description(&self) -> String {
         let list: Vec<String> = self.skills.iter().map(|skill| format!("{}: {}", skill.name, skill.about)).collect();
-        format!("Load the project's instructions for a task. {}", list.join("; "))
+        format!("{} {}", Self::DESCRIPTION, list.join("; "))
     }
 
     fn parameters(&self) -> Value {
@@ -197,11 +197,7 @@ impl Call for SkillCall {
         self.name.clone()
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        grant: &'a Grant,
-        cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let file = file_of(&self.name);
             let shown = names::shown(cx, &file);

@@ -4,8 +4,7 @@ use std::sync::Mutex;
 
 use serde_json::{Map, Value};
 
-use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
-use crate::model::BoxFuture;
+use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
 
@@ -25,10 +24,7 @@ impl TypedTool for StructuredOutput {
     type Args = Map<String, Value>;
     const ID: ToolId = ToolId::StructuredOutput;
     const EFFECTS: Effects = Effects::Answers;
-
-    fn description(&self) -> String {
-        "Give the final answer. Call it once, at the end; nothing comes after it.".into()
-    }
+    const DESCRIPTION: &'static str = "Give the final answer. Call it once, at the end; nothing comes after it.";
 
     fn parameters(&self) -> Value {
         self.schema.clone()
@@ -52,11 +48,7 @@ impl Call for AnswerCall {
         "the final answer".into()
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        _grant: &'a Grant,
-        cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, _grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let answer: &Mutex<Option<Value>> = &cx.memory.answer;
             let mut kept = answer.lock().expect("nothing panics while it holds the answer");

@@ -7,10 +7,9 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Effects, ToolContext, ToolError, ToolOutput, Toolbox, TypedTool};
+use super::{Call, CallFuture, Effects, ToolContext, ToolError, Toolbox, TypedTool};
 use crate::change::Entry;
 use crate::change::text::Decoded;
-use crate::model::BoxFuture;
 use crate::path::{RelPath, Tree as _};
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
@@ -236,11 +235,12 @@ impl TypedTool for Task {
     type Args = TaskArgs;
     const ID: ToolId = ToolId::Task;
     const EFFECTS: Effects = Effects::Delegates;
+    const DESCRIPTION: &'static str = "Give a piece of work to an agent that knows nothing of this conversation.";
 
     fn description(&self) -> String {
         let list: Vec<String> =
             self.agents.iter().map(|agent| format!("{}: {}", agent.name, agent.description)).collect();
-        format!("Give a piece of work to an agent that knows nothing of this conversation. {}", list.join("; "))
+        format!("{} {}", Self::DESCRIPTION, list.join("; "))
     }
 
     fn parameters(&self) -> Value {
@@ -286,11 +286,7 @@ impl Call for TaskCall {
         self.about.clone()
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        _grant: &'a Grant,
-        _cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, _grant: &'a Grant, _cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async { Err(ToolError::failed("There is no model here that could do the task.")) })
     }
 }

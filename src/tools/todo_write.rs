@@ -3,8 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Effects, Todo, ToolContext, ToolError, ToolOutput, TypedTool};
-use crate::model::BoxFuture;
+use super::{Call, CallFuture, Effects, Todo, ToolContext, ToolError, ToolOutput, TypedTool};
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
 
@@ -15,10 +14,7 @@ impl TypedTool for TodoWrite {
     type Args = TodoCall;
     const ID: ToolId = ToolId::TodoWrite;
     const EFFECTS: Effects = Effects::Other;
-
-    fn description(&self) -> String {
-        "Replace your to-do list. For tasks of many steps.".into()
-    }
+    const DESCRIPTION: &'static str = "Replace your to-do list. For tasks of many steps.";
 
     fn parameters(&self) -> Value {
         json!({"type": "object", "properties": {
@@ -59,11 +55,7 @@ impl Call for TodoCall {
         format!("{} to-dos", self.todos.len())
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        _grant: &'a Grant,
-        cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, _grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let lines: Vec<String> = self
                 .todos

@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 use super::web::fence;
 use super::web::fetch::{FetchError, Limits, fetch};
 use super::web::page::{Format, page};
-use super::{Call, Effects, ToolContext, ToolError, ToolErrorKind, ToolOutput, TypedTool};
-use crate::model::BoxFuture;
+use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolErrorKind, ToolOutput, TypedTool};
 use crate::policy::check::urls_in;
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
@@ -36,10 +35,7 @@ impl TypedTool for WebFetch {
     type Args = FetchArgs;
     const ID: ToolId = ToolId::WebFetch;
     const EFFECTS: Effects = Effects::Reads;
-
-    fn description(&self) -> String {
-        "Read web pages: give a url, or a prompt with URLs in it.".into()
-    }
+    const DESCRIPTION: &'static str = "Read web pages: give a url, or a prompt with URLs in it.";
 
     fn parameters(&self) -> Value {
         json!({"type": "object", "properties": {
@@ -96,11 +92,7 @@ impl Call for FetchCall {
         super::common::names::brief(&self.urls.join(" "))
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        _grant: &'a Grant,
-        _cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, _grant: &'a Grant, _cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let fetches = self.urls.iter().map(|url| self.one(url));
             let pages = futures_util::future::join_all(fetches).await;

@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 use super::web::fence;
 use super::web::providers::{Ask, Found, Provider};
-use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
-use crate::model::BoxFuture;
+use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
 
@@ -38,10 +37,7 @@ impl TypedTool for WebSearch {
     type Args = SearchArgs;
     const ID: ToolId = ToolId::WebSearch;
     const EFFECTS: Effects = Effects::Reads;
-
-    fn description(&self) -> String {
-        "Search the web.".into()
-    }
+    const DESCRIPTION: &'static str = "Search the web.";
 
     fn parameters(&self) -> Value {
         let mut properties = json!({"query": {"type": "string"}});
@@ -86,11 +82,7 @@ impl Call for SearchCall {
         super::common::names::brief(&self.query)
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        _grant: &'a Grant,
-        _cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, _grant: &'a Grant, _cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let name = self.provider.name();
             let failed = |problem: String| ToolError::failed(format!("Error during web search ({name}): {problem}"));

@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::common::{memory, names};
-use super::{Call, Display, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
+use super::{Call, CallFuture, Display, Effects, ToolContext, ToolError, ToolOutput, TypedTool, check_names_file};
 use crate::change::Entry;
 use crate::change::diff;
 use crate::change::text::{Decoded, LineEnd};
-use crate::model::{BoxFuture, Part};
+use crate::model::Part;
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
 use crate::workspace::WorkspaceError;
@@ -19,13 +19,10 @@ use crate::workspace::WorkspaceError;
 pub struct WriteFile;
 
 impl TypedTool for WriteFile {
-    type Args = WriteArgs;
+    type Args = WriteCall;
     const ID: ToolId = ToolId::WriteFile;
     const EFFECTS: Effects = Effects::Edits;
-
-    fn description(&self) -> String {
-        "Create a file, or replace all of it. Use edit to change a part.".into()
-    }
+    const DESCRIPTION: &'static str = "Create a file, or replace all of it. Use edit to change a part.";
 
     fn parameters(&self) -> Value {
         json!({"type": "object", "properties": {
@@ -34,22 +31,16 @@ impl TypedTool for WriteFile {
         }, "required": ["file_path", "content"]})
     }
 
-    fn call(&self, args: WriteArgs) -> Result<Box<dyn Call>, ToolError> {
-        if args.file_path.is_empty() || args.file_path.ends_with('/') {
-            return Err(ToolError::arguments("params/file_path must name a file"));
-        }
-        Ok(Box::new(WriteCall { path: args.file_path.into(), content: args.content }))
+    fn call(&self, args: WriteCall) -> Result<Box<dyn Call>, ToolError> {
+        check_names_file(&args.path)?;
+        Ok(Box::new(args))
     }
 }
 
 /// What the model gives.
 #[derive(Deserialize)]
-pub struct WriteArgs {
-    file_path: String,
-    content: String,
-}
-
-struct WriteCall {
+pub struct WriteCall {
+    #[serde(rename = "file_path")]
     path: PathBuf,
     content: String,
 }
@@ -63,11 +54,7 @@ impl Call for WriteCall {
         format!("write {}", names::one_line(&self.path))
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        grant: &'a Grant,
-        cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let shown = names::shown(cx, &self.path);
             let failed = |error: WorkspaceError| names::file_error(&error, &shown);

@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 use super::content;
 use super::server::Server;
 use super::tool::bounded;
-use crate::model::{BoxFuture, Part, ToolSpec};
+use crate::model::{Part, ToolSpec};
 use crate::policy::{Access, Grant, Pin};
-use crate::tools::{Call, Display, Effects, Tool, ToolContext, ToolError, ToolOutput};
+use crate::tools::{Call, CallFuture, Display, Effects, Tool, ToolContext, ToolError, ToolOutput};
 
 /// The name that the model sees.
 pub(super) const NAME: &str = "mcp_resource";
@@ -66,11 +66,7 @@ impl Call for ResourceCall {
         format!("{} of {}", super::shown(uri, 120), super::shown(&self.server.config().name, 60))
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        _grant: &'a Grant,
-        cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, _grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let parts = match &self.uri {
                 Some(uri) => {

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use super::content;
 use super::definition::Definition;
 use super::server::Server;
-use crate::model::{BoxFuture, Part, ToolSpec};
+use crate::model::{Part, ToolSpec};
 use crate::policy::{Access, Grant};
 use crate::tools::common::bound;
-use crate::tools::{Call, Display, Effects, Tool, ToolContext, ToolError, ToolOutput};
+use crate::tools::{Call, CallFuture, Display, Effects, Tool, ToolContext, ToolError, ToolOutput};
 
 /// A tool of a server, under the name that the model sees.
 pub(super) struct McpTool {
@@ -67,11 +67,7 @@ impl Call for McpCall {
         format!("{} of {} {arguments}", super::shown(&self.tool, 60), super::shown(&self.server.config().name, 60))
     }
 
-    fn run<'a>(
-        self: Box<Self>,
-        _grant: &'a Grant,
-        cx: &'a ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn run<'a>(self: Box<Self>, _grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             cx.runner.show_staged().await?;
             let result = self.server.call(&self.tool, self.arguments).await;
