@@ -20,7 +20,8 @@ use super::grant::{Isolation, Network};
 use super::layers::{Layer, Policy, Standing};
 use super::names::{base_name, is_harmless_variable};
 use super::paths::PathRules;
-use super::programs::table::{Call, Context, Made, Mode, Out};
+use super::programs::made::Made;
+use super::programs::table::{Call, Context, Mode, Out};
 use super::programs::{self, CommandRules, Judged, Judgement, Stdin, Word};
 use super::repositories::other_repository;
 use crate::path::{RelPath, Tree};
@@ -97,6 +98,7 @@ impl<'a> Answers<'a> {
             policy: self.policy,
             facts: self.facts,
             made: &self.made,
+            known: &programs::KNOWN,
         }
     }
 

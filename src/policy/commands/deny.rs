@@ -5,7 +5,8 @@ use crate::policy::file::{CommandRule, Element};
 use crate::policy::glob::fold_name;
 use crate::policy::layers::Layer;
 use crate::policy::names::{base_name, named};
-use crate::policy::programs::table::{Table, arity};
+use crate::policy::programs::specs::arity;
+use crate::policy::programs::table::Table;
 use crate::policy::programs::{self, Word, build};
 
 /// Returns the denial of the first deny rule of a layer that matches, broadly.

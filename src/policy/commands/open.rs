@@ -8,7 +8,7 @@ use crate::policy::glob::fold_name;
 use crate::policy::layers::Layer;
 use crate::policy::names::{base_name, named};
 use crate::policy::programs::table::{Call, Context, Out};
-use crate::policy::programs::untabled::words_as_paths;
+use crate::policy::programs::unknown::words_as_paths;
 use crate::policy::programs::{self, Word};
 use crate::policy::rules::Rule;
 
@@ -55,7 +55,7 @@ pub(super) fn judge(cx: Context<'_>, name: &str, words: &[Word]) -> Result<Out, 
         moved = folders;
         call.cx.folders = &moved;
     }
-    let Some(first) = rest.first() else { return programs::refuse_input(&call).map(|()| call.out) };
+    let Some(first) = rest.first() else { return call.refuse_input().map(|()| call.out) };
     if !first.literal {
         return Err(call.deny("its subcommand is not known"));
     }

@@ -86,146 +86,164 @@ fn is_assignment(text: &str) -> bool {
 /// Says what a program does besides reading its operands and printing; an error where that is anything.
 pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
     let text: Vec<char> = program.chars().collect();
-    let mut at = 0;
-    // Whether a `/` here divides: after a value it does, elsewhere it begins a pattern.
-    let mut value_before = false;
-    let mut depth = 0usize;
-    // Open parentheses: whether each holds the condition of `if`, `while`, `for` or `switch`, after which a pattern may
-    // be.
-    let mut conditions: Vec<bool> = Vec::new();
-    let mut condition = false;
-    let mut two_ways = false;
-    // Inside a `print`, a bare `>` writes a file.
-    let mut printing: Option<usize> = None;
-    let mut last = ' ';
-    while at < text.len() {
-        let c = text[at];
-        let next = text.get(at + 1).copied();
+    let mut scan = Scan {
+        text: &text,
+        environment,
+        at: 0,
+        value_before: false,
+        depth: 0,
+        conditions: Vec::new(),
+        condition: false,
+        two_ways: false,
+        printing: None,
+        last: ' ',
+    };
+    while scan.at < text.len() {
+        scan.step()?;
+    }
+    Ok(())
+}
+
+/// A program while it is read.
+struct Scan<'t> {
+    text: &'t [char],
+    /// `ENVIRON` may be used.
+    environment: bool,
+    at: usize,
+    /// Whether a `/` here divides: after a value it does, elsewhere it begins a pattern.
+    value_before: bool,
+    depth: usize,
+    /// Open parentheses: whether each holds the condition of `if`, `while`, `for` or `switch`, after which a pattern may
+    /// be.
+    conditions: Vec<bool>,
+    condition: bool,
+    two_ways: bool,
+    /// Inside a `print`, a bare `>` writes a file.
+    printing: Option<usize>,
+    last: char,
+}
+
+impl Scan<'_> {
+    fn step(&mut self) -> Result<(), String> {
+        let c = self.text[self.at];
+        let next = self.text.get(self.at + 1).copied();
         match c {
-            '#' => {
-                while at < text.len() && text[at] != '\n' {
-                    at += 1;
-                }
-                if text[..at].ends_with(&['\\']) {
-                    return Err("a comment that ends in a backslash".to_owned());
-                }
-                continue;
-            }
+            '#' => return self.comment(),
             '"' => {
-                at = string(&text, at + 1)?;
-                last = '"';
-                value_before = true;
-                two_ways = false;
-                condition = false;
-                continue;
+                self.at = string(self.text, self.at + 1)?;
+                self.value('"', false);
             }
             // Whether this divides or begins a pattern, awks read differently.
-            '/' if two_ways => return Err("a slash that could divide or begin a pattern".to_owned()),
-            '/' if !value_before => {
-                at = pattern(&text, at + 1)?;
-                last = '/';
-                value_before = true;
-                two_ways = true;
-                continue;
+            '/' if self.two_ways => return Err("a slash that could divide or begin a pattern".to_owned()),
+            '/' if !self.value_before => {
+                self.at = pattern(self.text, self.at + 1)?;
+                (self.last, self.value_before, self.two_ways) = ('/', true, true);
             }
-            '\\' if next == Some('\n') || (next == Some('\r') && text.get(at + 2) == Some(&'\n')) => {
-                at += 2;
-                continue;
+            '\\' if next == Some('\n') || (next == Some('\r') && self.text.get(self.at + 2) == Some(&'\n')) => {
+                self.at += 2;
             }
             '\\' => return Err("a backslash outside a string".to_owned()),
             '@' => return Err("`@` (indirect calls, @include, @load)".to_owned()),
-            '|' if next == Some('|') => {
-                at += 1;
-                value_before = false;
-            }
-            '|' => return Err("a pipe to or from a command".to_owned()),
-            '>' if printing.is_some_and(|outer| depth <= outer) => return Err("output to a file".to_owned()),
-            '(' | '[' => {
-                depth += 1;
-                conditions.push(c == '(' && condition);
-                value_before = false;
-            }
             ')' | ']' => {
-                depth = depth.saturating_sub(1);
-                two_ways = conditions.pop().unwrap_or(true);
-                value_before = true;
-                condition = false;
-                last = c;
-                at += 1;
-                continue;
+                self.depth = self.depth.saturating_sub(1);
+                let two_ways = self.conditions.pop().unwrap_or(true);
+                self.at += 1;
+                self.value(c, two_ways);
             }
-            '\n' if two_ways && last == ')' => {
-                at += 1;
-                continue;
+            '\n' if self.two_ways && self.last == ')' => self.at += 1,
+            ' ' | '\t' | '\r' => self.at += 1,
+            c if c.is_ascii_digit() || c == '.' => {
+                self.skip(|c| c.is_ascii_alphanumeric() || c == '.');
+                self.value('0', false);
+            }
+            c if c.is_ascii_alphabetic() || c == '_' => return self.word(),
+            c => return self.operator(c, next),
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, belongs: impl Fn(char) -> bool) {
+        while self.text.get(self.at).is_some_and(|c| belongs(*c)) {
+            self.at += 1;
+        }
+    }
+
+    // What was read is a value; `two_ways`: a slash after it could divide or begin a pattern.
+    fn value(&mut self, last: char, two_ways: bool) {
+        (self.last, self.two_ways) = (last, two_ways);
+        (self.value_before, self.condition) = (true, false);
+    }
+
+    fn comment(&mut self) -> Result<(), String> {
+        self.skip(|c| c != '\n');
+        match self.text[..self.at].ends_with(&['\\']) {
+            true => Err("a comment that ends in a backslash".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn word(&mut self) -> Result<(), String> {
+        let start = self.at;
+        self.skip(|c| c.is_ascii_alphanumeric() || c == '_');
+        let word: String = self.text[start..self.at].iter().collect();
+        self.last = 'a';
+        self.condition = matches!(word.as_str(), "if" | "while" | "for" | "switch");
+        self.two_ways = word == "length";
+        self.value_before = true;
+        match word.as_str() {
+            "fflush" | "close" => {}
+            "ENVIRON" if self.environment => {}
+            "system" | "getline" | "ENVIRON" | "ARGV" | "ARGC" | "PROCINFO" | "SYMTAB" | "FUNCTAB" => {
+                return Err(format!("`{word}`"));
+            }
+            "print" | "printf" => {
+                self.printing = Some(self.depth);
+                self.value_before = false;
+            }
+            "in" | "return" | "else" | "do" | "if" | "while" | "for" | "case" | "delete" | "exit" => {
+                self.value_before = false;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn operator(&mut self, c: char, next: Option<char>) -> Result<(), String> {
+        let mut value = false;
+        match c {
+            '|' if next == Some('|') => self.at += 1,
+            '|' => return Err("a pipe to or from a command".to_owned()),
+            '>' if self.printing.is_some_and(|outer| self.depth <= outer) => {
+                return Err("output to a file".to_owned());
+            }
+            '(' | '[' => {
+                self.depth += 1;
+                self.conditions.push(c == '(' && self.condition);
             }
             // A statement continues after a newline after these; after the last two only gawk's does.
-            '\n' if matches!(last, ',' | '&' | '|' | '\\') => value_before = false,
-            '\n' if matches!(last, '?' | ':') && printing.is_some() => {
+            '\n' if matches!(self.last, ',' | '&' | '|' | '\\') => {}
+            '\n' if matches!(self.last, '?' | ':') && self.printing.is_some() => {
                 return Err("a line break after `?` or `:`".to_owned());
             }
-            '\n' if depth > 0 && last != ';' => return Err("a line break inside parentheses".to_owned()),
-            '\n' | ';' | '{' | '}' => {
-                printing = None;
-                value_before = false;
+            '\n' if self.depth > 0 && self.last != ';' => {
+                return Err("a line break inside parentheses".to_owned());
             }
+            '\n' | ';' | '{' | '}' => self.printing = None,
             '+' | '-' if next == Some(c) => {
                 // `x++ / y` divides, `++ /re/` is not a program.
-                at += 1;
+                self.at += 1;
+                value = self.value_before;
             }
-            c if c.is_ascii_digit() || c == '.' => {
-                last = '0';
-                two_ways = false;
-                condition = false;
-                while at < text.len() && (text[at].is_ascii_alphanumeric() || text[at] == '.') {
-                    at += 1;
-                }
-                value_before = true;
-                continue;
-            }
-            c if c.is_ascii_alphabetic() || c == '_' => {
-                let start = at;
-                last = 'a';
-                while at < text.len() && (text[at].is_ascii_alphanumeric() || text[at] == '_') {
-                    at += 1;
-                }
-                let word: String = text[start..at].iter().collect();
-                condition = matches!(word.as_str(), "if" | "while" | "for" | "switch");
-                two_ways = word == "length";
-                match word.as_str() {
-                    "system" | "getline" | "ENVIRON" | "ARGV" | "ARGC" | "PROCINFO" | "SYMTAB" | "FUNCTAB"
-                    | "fflush" | "close" => {
-                        let free = word == "fflush" || word == "close" || (word == "ENVIRON" && environment);
-                        if !free {
-                            return Err(format!("`{word}`"));
-                        }
-                        value_before = true;
-                    }
-                    "print" | "printf" => {
-                        printing = Some(depth);
-                        value_before = false;
-                    }
-                    "in" | "return" | "else" | "do" | "if" | "while" | "for" | "case" | "delete" | "exit" => {
-                        value_before = false
-                    }
-                    _ => value_before = true,
-                }
-                continue;
-            }
-            ' ' | '\t' | '\r' => {
-                at += 1;
-                continue;
-            }
-            '$' => value_before = false,
-            _ => value_before = false,
+            _ => {}
         }
+        self.value_before = value;
         if !c.is_whitespace() {
-            last = c;
+            self.last = c;
         }
-        condition = false;
-        two_ways = false;
-        at += 1;
+        (self.condition, self.two_ways) = (false, false);
+        self.at += 1;
+        Ok(())
     }
-    Ok(())
 }
 
 fn string(text: &[char], mut at: usize) -> Result<usize, String> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Word;
-use super::table::{Call, Operands, Special, Style, TABLE, Table};
+use super::table::{Call, Known, Operands, Special, Style, TABLE, Table};
 use super::tar::{TAR, tar};
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
@@ -418,9 +418,9 @@ const PACKED: [&str; 15] =
 const UNPACKERS: &str = "gunzip bunzip2 unxz unzstd unlzma unpigz";
 
 /// Tells whether a word is a program that makes the names of its results out of those of its files.
-pub(crate) fn names_result(word: &Word) -> bool {
+pub(crate) fn names_result(known: &Known, word: &Word) -> bool {
     let name = crate::policy::names::base_name(&word.text);
-    super::find(name)
+    (known.find)(name)
         .is_some_and(|table| table.special.is_some_and(|special| std::ptr::fn_addr_eq(special, compress as Special)))
 }
 

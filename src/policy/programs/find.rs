@@ -50,10 +50,43 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
     if let Some(word) = words.iter().find(|word| !word.literal) {
         return Err(call.deny(format!("the word `{}` is not known", word.text)));
     }
-    let has = |names: &str, text: &str| names.split_whitespace().any(|name| name == text);
-    let mut starts = Vec::new();
+    let (starts, begin) = start_points(call, &words)?;
     let follows = words.iter().any(|word| word.text == "-L" || word.text == "-follow");
-    let mut only_files = false;
+    let mut expression = Expression { follows, ..Expression::default() };
+    let mut at = begin;
+    while at < words.len() {
+        expression.join(&words, at);
+        at = expression.primary(call, &words, at)?;
+    }
+    for start in &starts {
+        call.out.effects.push(Effect::List(start.clone()));
+    }
+    if follows {
+        call.links_below(&starts)?;
+    }
+    if expression.deletes {
+        if !call.is_open() {
+            return Err(call.deny("`-delete` removes files"));
+        }
+        for start in &starts {
+            call.out.effects.push(Effect::DeleteTree(start.clone()));
+        }
+    }
+    if !expression.commands.is_empty() {
+        if expression.anything {
+            expression.limits_nothing();
+        }
+        started(call, &starts, &expression.names, expression.only_files, &expression.commands)?;
+    }
+    Ok(())
+}
+
+fn has(names: &str, text: &str) -> bool {
+    names.split_whitespace().any(|name| name == text)
+}
+
+// The directories that a search begins in, and where the expression begins.
+fn start_points(call: &Call<'_>, words: &[Word]) -> Result<(Vec<String>, usize), Denial> {
     let mut at = 0;
     while at < words.len() && (has("-H -L -P -D", &words[at].text) || words[at].text.starts_with("-O")) {
         if words[at].text == "-D" && !call.is_open() {
@@ -65,113 +98,113 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
     if words.get(at).is_some_and(|word| word.text == "--") {
         at += 1;
     }
-    while at < words.len()
-        && !words[at].text.starts_with('-')
-        && !matches!(words[at].text.as_str(), "(" | ")" | "!" | ",")
-    {
-        starts.push(words[at].text.clone());
-        at += 1;
-    }
+    let begins = |word: &&Word| !word.text.starts_with('-') && !matches!(word.text.as_str(), "(" | ")" | "!" | ",");
+    let rest = words.get(at..).unwrap_or_default();
+    let mut starts: Vec<String> = rest.iter().take_while(begins).map(|word| word.text.clone()).collect();
+    at += starts.len();
     if starts.is_empty() {
         starts.push(".".to_owned());
     }
-    let mut names = Vec::new();
-    let mut deletes = false;
-    // If the expression is not a plain conjunction, `-name` may not limit what `{}` stands for.
-    let mut anything = false;
-    let mut depth = 0usize;
-    let mut commands: Vec<Vec<Word>> = Vec::new();
-    while at < words.len() {
-        let text = words[at].text.as_str();
+    Ok((starts, at))
+}
+
+/// What an expression finds and does.
+#[derive(Default)]
+struct Expression {
+    follows: bool,
+    names: Vec<String>,
+    only_files: bool,
+    /// It is not a plain conjunction: `-name` may not limit what `{}` stands for.
+    anything: bool,
+    deletes: bool,
+    depth: usize,
+    commands: Vec<Vec<Word>>,
+}
+
+impl Expression {
+    fn limits_nothing(&mut self) {
+        self.names.clear();
+        self.only_files = false;
+    }
+
+    // What a word says about how the tests around it belong together.
+    fn join(&mut self, words: &[Word], at: usize) {
         let is_name = |word: Option<&Word>| word.is_some_and(|word| matches!(word.text.as_str(), "-name" | "-iname"));
-        match text {
-            "(" => depth += 1,
-            ")" => depth = depth.saturating_sub(1),
-            "!" | "-not" | "," => anything = true,
+        match words[at].text.as_str() {
+            "(" => self.depth += 1,
+            ")" => self.depth = self.depth.saturating_sub(1),
+            "!" | "-not" | "," => self.anything = true,
             // What is before it runs nothing: only the names after it bound `{}`.
-            "-o" | "-or" if depth == 0 && commands.is_empty() => {
-                names.clear();
-                only_files = false;
-            }
-            "-o" | "-or" if depth > 0 && at >= 2 && is_name(words.get(at - 2)) && is_name(words.get(at + 1)) => {}
-            "-o" | "-or" => anything = true,
+            "-o" | "-or" if self.depth == 0 && self.commands.is_empty() => self.limits_nothing(),
+            "-o" | "-or" if self.depth > 0 && at >= 2 && is_name(words.get(at - 2)) && is_name(words.get(at + 1)) => {}
+            "-o" | "-or" => self.anything = true,
             _ => {}
         }
-        at += 1;
-        let mut value = || {
-            let value = words.get(at).cloned();
-            at += 1;
-            value
+    }
+
+    // Judges a test or an action, and returns where the next one begins.
+    fn primary(&mut self, call: &mut Call<'_>, words: &[Word], at: usize) -> Result<usize, Denial> {
+        let text = words[at].text.as_str();
+        let at = at + 1;
+        let value = |call: &Call<'_>, what: &str| {
+            words.get(at).cloned().ok_or_else(|| call.deny(format!("`{text}` needs a {what}")))
         };
         if has(FLAGS, text) || matches!(text, "(" | ")" | "!" | ",") {
             // `-depth` alone is a flag; BSD's takes a number.
-        } else if has(TESTS, text) || (text.starts_with("-newer") && text.len() == 8) {
-            let value = value().ok_or_else(|| call.deny(format!("`{text}` needs a value")))?;
+            return Ok(at);
+        }
+        if has(TESTS, text) || (text.starts_with("-newer") && text.len() == 8) {
+            let value = value(call, "value")?;
             if matches!(text, "-name" | "-iname") {
-                names.push(value.text.clone());
+                self.names.push(value.text.clone());
             }
             // Without `-L` a link is not a file.
-            if text == "-type" && value.text == "f" && depth == 0 && commands.is_empty() {
-                only_files = !follows;
+            if text == "-type" && value.text == "f" && self.depth == 0 && self.commands.is_empty() {
+                self.only_files = !self.follows;
             }
             if text.starts_with("-newer") && !text.ends_with('t') {
                 call.effect(Effect::List, &value);
             }
-        } else if has(FILES, text) {
-            let value = value().ok_or_else(|| call.deny(format!("`{text}` needs a file")))?;
-            call.effect(Effect::List, &value);
-        } else if text == "-files0-from" {
-            return Err(call.deny("the files that `-files0-from` lists are not known"));
-        } else if text == "-delete" {
-            deletes = true;
-        } else if has(WRITES, text) || text == "-fprintf" {
-            let value = value().ok_or_else(|| call.deny(format!("`{text}` needs a file")))?;
-            if text == "-fprintf" {
-                at += 1;
-            }
+            return Ok(at + 1);
+        }
+        if has(FILES, text) {
+            call.effect(Effect::List, &value(call, "file")?);
+            return Ok(at + 1);
+        }
+        if has(WRITES, text) || text == "-fprintf" {
+            let value = value(call, "file")?;
             if !call.is_open() {
                 return Err(call.deny(format!("`{text}` writes a file")));
             }
             call.write(&value);
-        } else if has(RUNS, text) {
-            if !call.is_open() || text.starts_with("-ok") {
-                return Err(call.deny(format!("`{text}` runs programs")).by("G4"));
+            return Ok(at + 1 + usize::from(text == "-fprintf"));
+        }
+        match text {
+            "-files0-from" => Err(call.deny("the files that `-files0-from` lists are not known")),
+            "-delete" => {
+                self.deletes = true;
+                Ok(at)
             }
-            if text == "-execdir" {
-                let denial = call.deny("`-execdir` runs programs in directories that are not known").by("G4");
-                return Err(denial.hint("use `-exec`"));
-            }
-            let end = words[at..].iter().position(|word| word.text == ";" || word.text == "+");
-            let end = end.ok_or_else(|| call.deny(format!("`{text}` has no end")))?;
-            commands.push(words[at..at + end].to_vec());
-            at += end + 1;
-        } else {
+            _ if has(RUNS, text) => self.command(call, text, &words[at..]).map(|taken| at + taken),
             // How many words belong to it is not known, nor which of those after it are start points.
-            return Err(call.deny(format!("`{text}` is not known to be harmless")));
+            _ => Err(call.deny(format!("`{text}` is not known to be harmless"))),
         }
     }
-    for start in &starts {
-        call.out.effects.push(Effect::List(start.clone()));
-    }
-    if follows {
-        call.links_below(&starts)?;
-    }
-    if deletes {
-        if !call.is_open() {
-            return Err(call.deny("`-delete` removes files"));
+
+    // Notes the command of `-exec`, and returns how many words it has with its end.
+    fn command(&mut self, call: &Call<'_>, text: &str, words: &[Word]) -> Result<usize, Denial> {
+        if !call.is_open() || text.starts_with("-ok") {
+            return Err(call.deny(format!("`{text}` runs programs")).by("G4"));
         }
-        for start in &starts {
-            call.out.effects.push(Effect::DeleteTree(start.clone()));
+        if text == "-execdir" {
+            let denial = call.deny("`-execdir` runs programs in directories that are not known").by("G4");
+            return Err(denial.hint("use `-exec`"));
         }
+        let end = words.iter().position(|word| word.text == ";" || word.text == "+");
+        let end = end.ok_or_else(|| call.deny(format!("`{text}` has no end")))?;
+        self.commands.push(words[..end].to_vec());
+        Ok(end + 1)
     }
-    if !commands.is_empty() {
-        if anything {
-            names.clear();
-            only_files = false;
-        }
-        started(call, &starts, &names, only_files, &commands)?;
-    }
-    Ok(())
 }
 
 /// How many paths stand for themselves; of more, one of each kind stands for all.
@@ -211,7 +244,9 @@ fn started(
     } else {
         // A name that is made of the path differs for each path.
         let makes_names = |command: &Vec<Word>| {
-            command.iter().any(|word| word.text.contains("{}") && word.text != "{}" || super::files::names_result(word))
+            command.iter().any(|word| {
+                word.text.contains("{}") && word.text != "{}" || super::files::names_result(call.cx.known, word)
+            })
         };
         if commands.iter().any(makes_names) {
             let denial =
@@ -358,7 +393,7 @@ fn start_with(call: &mut Call<'_>, command: &[Word], chosen: &[String]) -> Resul
         }
         // A start point such as `push` would be the subcommand.
         let subcommand = behind.iter().find(|word| !word.text.starts_with('-'));
-        if super::find(name).is_some_and(|table| !table.subcommands.is_empty())
+        if (call.cx.known.find)(name).is_some_and(|table| !table.subcommands.is_empty())
             && subcommand.is_some_and(|word| word.text.contains("{}"))
         {
             return Err(Denial::unanalysable("find gives a program a subcommand that is not known").by("G3"));

@@ -4,8 +4,9 @@
 use super::clients::{
     NODE, RUBY_LIBRARIES, clients, code_of, is_code, is_module, is_renaming, is_split_code, property, stem,
 };
+use super::spelling::begins_like_an_option;
 use super::table::Call;
-use super::words::begins_like_an_option;
+use super::unknown::code_among;
 use super::{Stdin, Word};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
@@ -475,9 +476,9 @@ fn script_of(call: &mut Call<'_>, known: &Interpreter, script: &Word, rest: &[Wo
     let name = crate::policy::names::base_name(&script.text);
     client(call, name, rest)?;
     let stem = stem(name);
-    if let Some(table) = super::find(stem) {
+    if let Some(table) = (call.cx.known.find)(stem) {
         let words = [std::slice::from_ref(script), rest].concat();
-        if let Some(denial) = super::code_among(call.cx, stem, table, &words) {
+        if let Some(denial) = code_among(call.cx, stem, table, &words) {
             return Err(denial);
         }
     }
@@ -506,7 +507,7 @@ fn runtime(call: &mut Call<'_>, known: &Interpreter, words: &[Word]) -> Result<(
         Some("run") => match operands.get(1) {
             // A script of the project by its name may start anything.
             Some(script) if !script.text.contains(['.', '/']) => {
-                super::refuse_input(call)?;
+                call.refuse_input()?;
                 script_of(call, known, &(*script).clone(), &[])
             }
             Some(script) => script_of(call, known, &(*script).clone(), &[]),
@@ -517,7 +518,7 @@ fn runtime(call: &mut Call<'_>, known: &Interpreter, words: &[Word]) -> Result<(
             | "bench" | "cache" | "types" | "compile" | "bundle" | "pm" | "coverage" | "vendor" | "i" | "a",
         ) => {
             outputs(call, words, true);
-            super::refuse_input(call)?;
+            call.refuse_input()?;
             // `deno bundle SOURCE OUTPUT`.
             if operands[0].text == "bundle" {
                 operands.iter().skip(2).for_each(|word| call.write(word));

@@ -122,28 +122,8 @@ fn code(text: &[char], at: &mut usize, interpolated: bool) -> Result<(), String>
                     *at += 1 + usize::from(text[*at] == ':');
                 }
                 let word: String = text[start..*at].iter().collect();
-                let mut after = *at;
-                while text.get(after).is_some_and(|c| c.is_whitespace()) {
-                    after += 1;
-                }
-                let is_key = text.get(after) == Some(&':') && !matches!(word.as_str(), "import" | "include");
-                match word.as_str() {
-                    // After a dot, or before a colon in an object, it is the name of a key.
-                    "env" if before == '.' => {}
-                    "env" if is_key && before != '$' && (before == '{' || before == ',') => {}
-                    "ENV" if before == '$' => return Err("the environment (`$ENV`)".to_owned()),
-                    // A variable of the program's own.
-                    "env" if before == '$' => {}
-                    "env" => return Err("the environment (`env`)".to_owned()),
-                    "import" | "include" if before != '.' && !matches!(before, '{' | ',') => {
-                        return Err(format!("a module (`{word}`)"));
-                    }
-                    "import" | "include" if before == ',' && !is_key && before != '.' => {
-                        return Err(format!("a module (`{word}`)"));
-                    }
-                    "modulemeta" if before != '.' => return Err("a module (`modulemeta`)".to_owned()),
-                    _ => {}
-                }
+                let after = text[*at..].iter().find(|c| !c.is_whitespace());
+                name(&word, before, after == Some(&':'))?;
                 before = 'a';
             }
             c if c.is_whitespace() => {
@@ -158,6 +138,23 @@ fn code(text: &[char], at: &mut usize, interpolated: bool) -> Result<(), String>
         }
     }
     Ok(())
+}
+
+// Judges a name by the character before it; `colon`: a colon is after it.
+fn name(word: &str, before: char, colon: bool) -> Result<(), String> {
+    let is_key = colon && !matches!(word, "import" | "include");
+    match word {
+        // After a dot, or before a colon in an object, it is the name of a key.
+        "env" if before == '.' => Ok(()),
+        "env" if is_key && before != '$' && (before == '{' || before == ',') => Ok(()),
+        "ENV" if before == '$' => Err("the environment (`$ENV`)".to_owned()),
+        // A variable of the program's own.
+        "env" if before == '$' => Ok(()),
+        "env" => Err("the environment (`env`)".to_owned()),
+        "import" | "include" if before != '.' && before != '{' => Err(format!("a module (`{word}`)")),
+        "modulemeta" if before != '.' => Err("a module (`modulemeta`)".to_owned()),
+        _ => Ok(()),
+    }
 }
 
 fn string(text: &[char], at: &mut usize) -> Result<(), String> {

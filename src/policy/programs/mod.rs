@@ -1,136 +1,41 @@
 //! Describes what known programs do with their words: one table per program.
 
+mod apply;
 pub(crate) mod awk;
 pub(crate) mod build;
 mod clients;
 pub(crate) mod files;
 pub(crate) mod find;
 pub(crate) mod git;
+mod hidden;
 mod input;
 pub(crate) mod interpreters;
 pub(crate) mod jq;
+mod judgement;
+pub(crate) mod made;
+mod options;
+mod search;
 pub(crate) mod sed;
+pub(crate) mod specs;
+mod spelling;
 pub(crate) mod table;
 mod tar;
 pub(crate) mod text;
+pub(crate) mod unknown;
 pub(crate) mod untabled;
+mod word;
 mod words;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::decision::{Denial, RuleRef};
-use super::effect::Effect;
-use super::grant::{Isolation, Network};
-use crate::path::{RelPath, Tree};
+use super::decision::Denial;
+use spelling::is_plain_in_shell;
 
-/// A word of a simple command after quote removal and expansion.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Word {
-    /// The decoded text; empty where nothing of it is known.
-    pub text: String,
-    /// Whether `text` is exactly what the program gets. `false`: it holds the output of a substitution, or words that
-    /// `xargs` adds.
-    pub literal: bool,
-}
-
-impl Word {
-    /// A word whose text is known.
-    pub fn literal(text: impl Into<String>) -> Word {
-        Word { text: text.into(), literal: true }
-    }
-
-    /// The word that `<( … )` becomes: a path to read from, whose contents come from commands judged on their own.
-    pub fn process() -> Word {
-        Word { text: "/dev/fd/63".to_owned(), literal: false }
-    }
-
-    /// Tells whether this is a `<( … )`: reading it is free, writing it, or running it as a program text, is not.
-    pub fn is_process(&self) -> bool {
-        *self == Word::process()
-    }
-}
-
-/// What is on a command's standard input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stdin {
-    /// Nothing: the run gives none.
-    Empty,
-    /// The output of another command.
-    Pipe,
-    /// A file or a here-document.
-    Data,
-    /// The program that starts this one has read it: nothing is left.
-    Taken,
-}
-
-/// What one simple command would do, if it may run at all.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
-    /// The allow rule that matched.
-    pub rule: RuleRef,
-    /// What it does to files; each is still to be judged by the path rules.
-    pub effects: Vec<Effect>,
-    /// Commands that it starts itself (`xargs`, `find -exec`, `env`, `timeout`): each is still to be judged.
-    pub starts: Vec<Vec<Word>>,
-    /// Programs of the workspace that it runs: they must be as they were when the run began.
-    pub unchanged: Vec<RelPath>,
-    /// The table says that it writes nothing, on disk or elsewhere.
-    pub writes_nothing: bool,
-    /// It is a git subcommand that writes `.git`.
-    pub writes_git: bool,
-    /// Its words do not tell all that it does: it builds, tests, fetches, or has no table. It gets the network that the
-    /// policy gives to commands.
-    pub open_ended: bool,
-    /// What it needs of the machine before it may start.
-    pub isolation: Isolation,
-    /// Paths that are no effects: directories to work in, or to keep its own files in.
-    pub directories: Vec<String>,
-    /// The words to run in place of the given ones, where our printing adds some (`--sandbox` for sed, exclusions for
-    /// git); `None`: run them as they are.
-    pub printed: Option<Vec<Word>>,
-}
-
-/// The outcome of asking about one simple command.
-pub type Judgement = Result<Judged, Denial>;
-
-/// What the shell's judge asks about one simple command; the policy answers, or the stand-in of a test.
-pub trait CommandRules: Sync {
-    /// Judges one simple command: `words[0]` is the program as written (a bare name or a path), wrappers and builtins
-    /// of the shell already dealt with. `folders` are the directories it may run in (more than one after a `cd` that
-    /// may have failed): what is allowed must be allowed from each.
-    fn judge(&self, words: &[Word], stdin: Stdin, folders: &[RelPath]) -> Judgement;
-
-    /// Judges one effect on a path from each of the directories.
-    fn check(&self, effect: &Effect, folders: &[RelPath]) -> Result<(), Denial>;
-
-    /// Returns the denial of a deny rule that names this program, for wrappers (`timeout`, `env`), about which allow
-    /// rules are not asked.
-    fn denied(&self, words: &[Word]) -> Option<Denial>;
-
-    /// Tells whether `NAME=value command` may set this variable.
-    fn may_set(&self, variable: &str) -> bool;
-
-    /// Returns what commands may reach at most (`network.shell`).
-    fn network(&self) -> Network;
-
-    /// Tells whether `shell.default` is `allow`.
-    fn default_allows(&self) -> bool;
-
-    /// Resolves a directory for `cd` from one directory: below the root, existing or not.
-    fn enter(&self, folder: &RelPath, path: &str) -> Result<RelPath, Denial>;
-
-    /// Returns the value of `$HOME`.
-    fn home(&self) -> &str;
-
-    /// Returns the absolute path of the workspace root.
-    fn root(&self) -> &std::path::Path;
-
-    /// Returns the files that glob expansion sees.
-    fn tree(&self) -> &dyn Tree;
-}
-
-pub(crate) use words::{begins_like_an_option, code_among, is_listed};
+pub use judgement::{CommandRules, Judged, Judgement};
+pub(crate) use spelling::{begins_like_an_option, is_listed};
+pub(crate) use unknown::code_among;
+pub use word::{Stdin, Word};
 
 /// Returns the table by which a rule of a file has a program judged. Interpreters and launchers run anything: for them
 /// such a rule lists what they get.
@@ -161,7 +66,7 @@ pub(crate) fn has_language(name: &str, starts: bool) -> bool {
 ///
 /// Programs that make, move and pack files are described completely; others that write run code of the workspace, or
 /// download.
-pub(crate) fn is_described(table: &table::Table) -> bool {
+fn is_described(table: &table::Table) -> bool {
     table.writes_nothing && !git::reaches_hosts(table) || files::TABLES.iter().any(|known| known.names == table.names)
 }
 
@@ -172,7 +77,7 @@ const TAKES_AT: &str = "npm pnpm yarn yarnpkg npx pnpx bunx bun deno corepack le
     drush wp cucumber ssh scp rsync elm vercel netlify systemctl sd say cowsay logger";
 
 /// Tells whether a program takes a word that begins with `@` for what it says, where others read words from a file.
-pub(crate) fn takes_at(name: &str) -> bool {
+fn takes_at(name: &str) -> bool {
     let builds = || build::TABLES.iter().flat_map(|tables| *tables).any(|table| super::names::named(table.names, name));
     super::names::named(TAKES_AT, name) || name != "strings" && find(name).is_some() && !builds()
 }
@@ -207,16 +112,6 @@ pub(crate) fn refuse_lines(call: &table::Call<'_>) -> Result<(), Denial> {
     }
 }
 
-/// Refuses input to a program that is not known to take it for data. What the program starts is judged by itself.
-pub(crate) fn refuse_input(call: &table::Call<'_>) -> Result<(), Denial> {
-    if matches!(call.cx.stdin, Stdin::Empty | Stdin::Taken) || !call.out.starts.is_empty() || takes_data(call) {
-        return Ok(());
-    }
-    let what = format!("{}: what it reads on its standard input may be commands or code", call.name);
-    let denial = if call.is_open() { Denial::unanalysable(what).by("G3") } else { Denial::new(what).by("G6") };
-    Err(denial.hint("name the files that it is to read, and give it no input"))
-}
-
 /// Refuses what a rule that describes a program does not speak of: input that may be commands, and words that a recipe may
 /// put into a line of a shell. `declared`: the rule says what the operands are. An interpreter gives its input to the
 /// script that comes first.
@@ -229,7 +124,7 @@ pub(crate) fn refuse_undeclared(call: &table::Call<'_>, declared: bool) -> Resul
         true => !interpreters::is_editor(name) && call.words.get(1).is_some_and(is_script),
         false => declared && clients::clients(name).is_empty() && find(name).is_none(),
     };
-    if is_data { Ok(()) } else { refuse_input(call) }
+    if is_data { Ok(()) } else { call.refuse_input() }
 }
 
 fn takes_data(call: &table::Call<'_>) -> bool {
@@ -248,10 +143,8 @@ fn takes_data(call: &table::Call<'_>) -> bool {
     input::is_data_to(name, verb.unwrap_or_default(), |option| call.has(option) || texts().any(|text| text == option))
 }
 
-/// Tells whether a letter means itself in a line of a shell; patterns expand there to names of files.
-pub(crate) fn is_plain_in_shell(letter: char) -> bool {
-    letter.is_alphanumeric() || "_-.,:/+@%=*?[]".contains(letter)
-}
+/// What the tables ask of each other.
+pub(crate) static KNOWN: table::Known = table::Known { find, takes_at, takes_data, is_described };
 
 /// Returns every table.
 pub(crate) fn all() -> impl Iterator<Item = &'static table::Table> {
@@ -284,7 +177,7 @@ pub fn git_verb(words: &[impl AsRef<str>]) -> Option<&str> {
         if !word.starts_with('-') {
             return Some(word);
         }
-        for _ in 0..table::arity(git::GIT.options, word).unwrap_or(0) {
+        for _ in 0..specs::arity(git::GIT.options, word).unwrap_or(0) {
             rest.next();
         }
     }

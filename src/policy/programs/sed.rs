@@ -51,16 +51,7 @@ fn sed(call: &mut Call<'_>) -> Result<(), Denial> {
             }
             call.write(word);
             if let Some(suffix) = in_place.value.as_ref().filter(|suffix| !suffix.text.is_empty()) {
-                let (folder, name) =
-                    word.text.rsplit_once('/').map_or(("", word.text.as_str()), |(folder, name)| (folder, name));
-                let backup = if suffix.text.contains('*') {
-                    suffix.text.replace('*', name)
-                } else {
-                    format!("{name}{}", suffix.text)
-                };
-                let path =
-                    if backup.contains('/') || folder.is_empty() { backup } else { format!("{folder}/{backup}") };
-                call.write(&Word::literal(path));
+                call.write(&Word::literal(backup(&word.text, &suffix.text)));
             }
         }
     }
@@ -75,6 +66,13 @@ fn sed(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     call.operands = operands;
     Ok(())
+}
+
+// The name under which `-iSUFFIX` keeps a file as it was.
+fn backup(file: &str, suffix: &str) -> String {
+    let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
+    let backup = if suffix.contains('*') { suffix.replace('*', name) } else { format!("{name}{suffix}") };
+    if backup.contains('/') || folder.is_empty() { backup } else { format!("{folder}/{backup}") }
 }
 
 fn script_has_files(script: &str) -> bool {
@@ -159,18 +157,7 @@ impl Reader {
                 self.appended();
                 Ok(())
             }
-            ':' | 'b' | 't' | 'T' => {
-                self.blanks();
-                // GNU ends a label of `b` at `;` and one of `:` at a space; either way a label holds no command.
-                while self.peek().is_some_and(|c| !c.is_whitespace() && c != ';' && c != '}') {
-                    self.at += 1;
-                }
-                self.blanks();
-                match self.peek() {
-                    None | Some('\n' | ';' | '}') => Ok(()),
-                    Some(other) => Err(format!("`{other}` after a label")),
-                }
-            }
+            ':' | 'b' | 't' | 'T' => self.label(),
             'q' | 'Q' | 'l' | 'L' => {
                 self.blanks();
                 while self.peek().is_some_and(|c| c.is_ascii_digit()) {
@@ -195,18 +182,33 @@ impl Reader {
                 Ok(())
             }
             'e' => Err("the command `e` runs a program".to_owned()),
-            'v' => {
-                // The next command may be after the version, on the same line.
-                self.blanks();
-                while self.peek().is_some_and(|c| !c.is_whitespace() && c != ';') {
-                    if self.next() == Some('}') {
-                        return Err("a brace in the version of `v`".to_owned());
-                    }
-                }
-                Ok(())
-            }
+            'v' => self.version(),
             other => Err(format!("`{other}` is not a command of sed that is known")),
         }
+    }
+
+    fn label(&mut self) -> Result<(), String> {
+        self.blanks();
+        // GNU ends a label of `b` at `;` and one of `:` at a space; either way a label holds no command.
+        while self.peek().is_some_and(|c| !c.is_whitespace() && c != ';' && c != '}') {
+            self.at += 1;
+        }
+        self.blanks();
+        match self.peek() {
+            None | Some('\n' | ';' | '}') => Ok(()),
+            Some(other) => Err(format!("`{other}` after a label")),
+        }
+    }
+
+    // The next command may be after the version, on the same line.
+    fn version(&mut self) -> Result<(), String> {
+        self.blanks();
+        while self.peek().is_some_and(|c| !c.is_whitespace() && c != ';') {
+            if self.next() == Some('}') {
+                return Err("a brace in the version of `v`".to_owned());
+            }
+        }
+        Ok(())
     }
 
     fn address(&mut self) -> Result<(), String> {

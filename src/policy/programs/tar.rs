@@ -52,7 +52,7 @@ fn old_style(call: &mut Call<'_>, letters: &str, rest: &[Word]) -> Result<(), De
     call.found.clear();
     call.operands.clear();
     call.dashes = None;
-    let table = Table { special: None, ..*super::find("tar").expect("tar has a table") };
+    let table = Table { special: None, ..*(call.cx.known.find)("tar").expect("tar has a table") };
     call.parse(&table, &words)?;
     tar_read(call)
 }
@@ -67,64 +67,20 @@ fn tar_read(call: &mut Call<'_>) -> Result<(), Denial> {
     for time in call.values("--mtime").iter().filter(|time| time.text.starts_with(['/', '.'])) {
         call.read(time);
     }
-    let found: Vec<String> = call.found.iter().map(|found| found.name.clone()).collect();
-    let has = |name: &str| found.iter().any(|found| found == name);
-    let makes = has("-c") || has("-r") || has("-u") || has("-A") || has("--delete");
-    let extracts = has("-x");
-    let compares = has("-d");
-    // `-C` moves along among the operands, each from where the one before led.
-    let moves: Vec<(usize, String)> = call
-        .found
-        .iter()
-        .filter(|found| found.name == "-C")
-        .filter_map(|found| Some((found.at, found.value.as_ref()?.text.clone())))
-        .collect();
-    let folder_at = |operand: usize| {
-        moves.iter().filter(|(at, _)| *at <= operand).fold(String::new(), |folder, (_, next)| join(&folder, next))
-    };
+    let makes = ["-c", "-r", "-u", "-A", "--delete"].iter().any(|name| call.has(name));
+    let (extracts, compares) = (call.has("-x"), call.has("-d"));
     if compares && !call.is_open() {
         return Err(call.deny("`-d` reads the files that the archive names"));
     }
-    if extracts && !call.is_open() && has("--transform") {
+    if extracts && !call.is_open() && call.has("--transform") {
         return Err(call.deny("`--transform` changes where the files go"));
     }
-    let archives = call.values("-f");
-    for archive in &archives {
-        // `host:file` is an archive elsewhere, fetched by another program.
-        if archive.text.contains(':') && !has("--force-local") {
-            return Err(call.deny(format!("the archive `{}` is on another machine", archive.text)));
-        }
-    }
-    for archive in archives.iter().filter(|archive| archive.text != "-").cloned().collect::<Vec<_>>() {
-        if makes {
-            call.write(&archive);
-        }
-        if !makes || call.has("-r") || call.has("-u") || call.has("-A") {
-            call.read(&archive);
-        }
-    }
-    let operands = call.operands.clone();
+    archives(call, makes)?;
     if makes || compares {
-        for (index, word) in operands.iter().enumerate() {
-            let left_out = left_out(call, !folder_at(index).is_empty());
-            call.out.effects.push(Effect::ReadTree {
-                path: join(&folder_at(index), word.text.trim_start_matches('@')),
-                follow_links: call.has("-h"),
-                left_out,
-                only: Vec::new(),
-                skips_hidden: false,
-            });
-        }
+        packs(call);
     }
     if extracts && !call.has("-O") {
-        for index in 0..=operands.len() {
-            let folder = folder_at(index);
-            let target = Effect::WriteTree(if folder.is_empty() { ".".to_owned() } else { folder });
-            let starts_here = index == 0 || moves.iter().any(|(at, _)| *at == index);
-            if starts_here && !call.out.effects.contains(&target) {
-                call.out.effects.push(target);
-            }
-        }
+        unpacks(call);
     } else if !makes && !extracts && !compares && !call.has("-t") && !call.has("--test-label") {
         return Err(call.deny("what it is to do is not known"));
     }
@@ -132,6 +88,60 @@ fn tar_read(call: &mut Call<'_>) -> Result<(), Denial> {
         call.out.writes |= makes || extracts && !call.has("-O");
     }
     Ok(())
+}
+
+fn archives(call: &mut Call<'_>, makes: bool) -> Result<(), Denial> {
+    let archives = call.values("-f");
+    // `host:file` is an archive elsewhere, fetched by another program.
+    if let Some(archive) = archives.iter().find(|archive| archive.text.contains(':') && !call.has("--force-local")) {
+        return Err(call.deny(format!("the archive `{}` is on another machine", archive.text)));
+    }
+    for archive in archives.iter().filter(|archive| archive.text != "-") {
+        if makes {
+            call.write(archive);
+        }
+        if !makes || call.has("-r") || call.has("-u") || call.has("-A") {
+            call.read(archive);
+        }
+    }
+    Ok(())
+}
+
+// `-C` moves along among the operands, each from where the one before led.
+fn moves(call: &Call<'_>) -> Vec<(usize, String)> {
+    let moves = call.found.iter().filter(|found| found.name == "-C");
+    moves.filter_map(|found| Some((found.at, found.value.as_ref()?.text.clone()))).collect()
+}
+
+fn folder_at(moves: &[(usize, String)], operand: usize) -> String {
+    let before = moves.iter().filter(|(at, _)| *at <= operand);
+    before.fold(String::new(), |folder, (_, next)| join(&folder, next))
+}
+
+fn packs(call: &mut Call<'_>) {
+    let moves = moves(call);
+    for (index, word) in call.operands.clone().iter().enumerate() {
+        let folder = folder_at(&moves, index);
+        call.out.effects.push(Effect::ReadTree {
+            path: join(&folder, word.text.trim_start_matches('@')),
+            follow_links: call.has("-h"),
+            left_out: left_out(call, !folder.is_empty()),
+            only: Vec::new(),
+            skips_hidden: false,
+        });
+    }
+}
+
+fn unpacks(call: &mut Call<'_>) {
+    let moves = moves(call);
+    for index in 0..=call.operands.len() {
+        let folder = folder_at(&moves, index);
+        let target = Effect::WriteTree(if folder.is_empty() { ".".to_owned() } else { folder });
+        let starts_here = index == 0 || moves.iter().any(|(at, _)| *at == index);
+        if starts_here && !call.out.effects.contains(&target) {
+            call.out.effects.push(target);
+        }
+    }
 }
 
 // What `--exclude` leaves out: only where it is before every operand, and as tar reads patterns by default. After `-C`

@@ -1,11 +1,6 @@
 //! Describes programs without a table: which options run programs, which words list files, and which programs write
 //! files that their words do not name.
 
-use super::Word;
-use super::table::Call;
-use super::words::word_in;
-use crate::policy::decision::Denial;
-use crate::policy::effect::Effect;
 use crate::policy::names::named;
 
 /// Tells whether a program might read words from a file that a word names: `@FILE`, `--option=@FILE`, `-Wl,@FILE`.
@@ -349,63 +344,6 @@ fn is_listed_option(lists: &[(&str, &str)], program: &str, word: &str) -> bool {
 // `-ir@LIST`, `-x0@LIST`: letters may be before the mark. After `-p` is a password.
 fn is_list_of_7z(program: &str, word: &str) -> bool {
     named("7z 7za 7zr 7zz", program) && word.starts_with('-') && !word.starts_with("-p") && word.contains('@')
-}
-
-/// Under `shell.default: allow`: each word that is not an option, and each value after `=`, is a path read and written.
-pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
-    (call.out.writes, call.out.open_ended) = (true, true);
-    super::refuse_input(call)?;
-    if call.name == "cpio" {
-        return Err(call.deny("the files that it packs or unpacks are not known").hint("use tar"));
-    }
-    let program = call.name.split(' ').next().unwrap_or_default().to_owned();
-    let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
-    let named_so = downloads(&program, &texts).map_err(|what| call.deny(what).hint("name the file"))?;
-    named_so.iter().for_each(|name| call.write(&Word::literal(name.as_str())));
-    if unpacks(&program, &texts) {
-        let glued = |word: &Word| word.text.strip_prefix("-o").filter(|folder| !folder.is_empty()).map(str::to_owned);
-        match words.iter().find_map(glued).filter(|_| call.name.starts_with("7z")) {
-            Some(folder) => call.out.effects.push(Effect::WriteTree(folder)),
-            None => {
-                let denial = call.deny("the names of the files that it writes are not known");
-                return Err(denial.hint("unpack with `tar -x -C DIRECTORY` or `unzip -d DIRECTORY`"));
-            }
-        }
-    }
-    let mut ended = false;
-    let pages = matches!(call.name.as_str(), "less" | "more" | "most" | "pg" | "lv");
-    for word in words {
-        if !word.literal {
-            return Err(call.deny("its words are not known"));
-        }
-        if pages && word.text.starts_with('+') {
-            return Err(Denial::unanalysable(format!("{}: commands given by `+`", call.name)).by("G3"));
-        }
-        if let Some(what) = refused(&program, &word.text) {
-            return Err(call.deny(what));
-        }
-        let is_option = !ended && word.text.len() > 1 && word.text.starts_with('-');
-        word_in(call, &word.text, is_option)?;
-        if word.text == "--" && !ended {
-            ended = true;
-            continue;
-        }
-        let mut both = |text: &str| {
-            if !text.is_empty() && text != "-" {
-                call.out.effects.push(Effect::Read(text.to_owned()));
-                call.out.effects.push(Effect::Write(text.to_owned()));
-            }
-        };
-        if !is_option {
-            both(&word.text);
-            // A file with more words.
-            both(word.text.strip_prefix('@').unwrap_or_default());
-        }
-        if let Some((_, value)) = word.text.split_once('=') {
-            both(value);
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

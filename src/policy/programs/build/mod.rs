@@ -4,18 +4,20 @@
 //! denied, and the rule must list every task.
 
 mod jvm;
+mod kinds;
 mod native;
 mod node;
 mod others;
 mod python;
 mod rust;
 
-use super::Word;
+use super::table::{Call, Dashes, Operands, Style, Table};
+use super::word::Word;
+use crate::policy::decision::Denial;
+use kinds::{GROUP, LAUNCHER, TABLE, TASKS, TOOL};
+
 pub(super) use node::eslint_rules;
 pub(crate) use rust::toolchain;
-
-use super::table::{self, Call, Dashes, Operands, Style, Table};
-use crate::policy::decision::Denial;
 
 pub(crate) const TABLES: [&[Table]; 6] =
     [rust::TABLES, native::TABLES, node::TABLES, python::TABLES, jvm::TABLES, others::TABLES];
@@ -53,18 +55,3 @@ pub(crate) static ALIASES: [(&str, &[&str]); 3] = [
 
 /// Programs that take any beginning of a subcommand's name for it.
 pub(crate) const ABBREVIATES: [&str; 5] = ["npm", "composer", "bundle", "gem", "hg"];
-
-/// Their parsers differ: what is after an option and begins with a dash is another option to most of them.
-const TABLE: Table = Table { dash_values: false, ..table::TABLE };
-
-/// A tool whose words are files or directories of the project; what it is asked to write is judged as a diff.
-const TOOL: Table = Table { operands: Operands::Inside, style: Style::Whole, writes_nothing: false, ..TABLE };
-
-/// A tool with subcommands.
-const GROUP: Table = Table { operands: Operands::Special, style: Style::Whole, ..TABLE };
-
-/// A tool that starts the command in its words.
-const LAUNCHER: Table = Table { operands: Operands::Starts, style: Style::First, writes_nothing: false, ..TABLE };
-
-/// A tool that runs tasks of the project, which the rule must list.
-const TASKS: Table = Table { operands: Operands::Tasks(""), style: Style::Whole, writes_nothing: false, ..TABLE };

@@ -2,7 +2,7 @@
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TASKS, TOOL, Table, Word};
 use crate::policy::programs::is_plain_in_shell;
-use crate::policy::programs::untabled::words_as_paths;
+use crate::policy::programs::unknown::words_as_paths;
 
 /// A checker that is written in Go: long options with one dash or two.
 const GO: Table = Table { style: Style::SingleDash, dash_values: true, ..TOOL };

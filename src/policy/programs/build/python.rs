@@ -1,7 +1,7 @@
 //! Tables for the tools of Python.
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TABLE, TASKS, TOOL, Table, Word};
-use crate::policy::programs::untabled::words_as_paths;
+use crate::policy::programs::unknown::words_as_paths;
 
 const PYTEST: Table = Table {
     names: "pytest py.test",

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::held::unreadable;
-use super::keeps;
+use super::keeps::keeps;
 use super::objects::top;
 use super::words::as_written;
 use crate::bounded;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::content::revisions_named;
-use super::keeps;
+use super::keeps::keeps;
 use super::objects::names_files;
 use crate::path::RelPath;
 use crate::policy::decision::Denial;

@@ -1,0 +1,84 @@
+//! Judges programs without a table, and files of the workspace that have the name of a program with one.
+
+use super::hidden::word_in;
+use super::table::{Call, Context, Table};
+use super::untabled;
+use super::word::Word;
+use crate::policy::decision::Denial;
+use crate::policy::effect::Effect;
+use crate::policy::names::named;
+
+/// Under `shell.default: allow`: each word that is not an option, and each value after `=`, is a path read and written.
+pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
+    (call.out.writes, call.out.open_ended) = (true, true);
+    call.refuse_input()?;
+    if call.name == "cpio" {
+        return Err(call.deny("the files that it packs or unpacks are not known").hint("use tar"));
+    }
+    let program = call.name.split(' ').next().unwrap_or_default().to_owned();
+    let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+    let named_so = untabled::downloads(&program, &texts).map_err(|what| call.deny(what).hint("name the file"))?;
+    named_so.iter().for_each(|name| call.write(&Word::literal(name.as_str())));
+    if untabled::unpacks(&program, &texts) {
+        let glued = |word: &Word| word.text.strip_prefix("-o").filter(|folder| !folder.is_empty()).map(str::to_owned);
+        match words.iter().find_map(glued).filter(|_| call.name.starts_with("7z")) {
+            Some(folder) => call.out.effects.push(Effect::WriteTree(folder)),
+            None => {
+                let denial = call.deny("the names of the files that it writes are not known");
+                return Err(denial.hint("unpack with `tar -x -C DIRECTORY` or `unzip -d DIRECTORY`"));
+            }
+        }
+    }
+    let mut ended = false;
+    let pages = matches!(call.name.as_str(), "less" | "more" | "most" | "pg" | "lv");
+    for word in words {
+        if !word.literal {
+            return Err(call.deny("its words are not known"));
+        }
+        if pages && word.text.starts_with('+') {
+            return Err(Denial::unanalysable(format!("{}: commands given by `+`", call.name)).by("G3"));
+        }
+        if let Some(what) = untabled::refused(&program, &word.text) {
+            return Err(call.deny(what));
+        }
+        let is_option = !ended && word.text.len() > 1 && word.text.starts_with('-');
+        word_in(call, &word.text, is_option)?;
+        if word.text == "--" && !ended {
+            ended = true;
+            continue;
+        }
+        let mut both = |text: &str| {
+            if !text.is_empty() && text != "-" {
+                call.out.effects.push(Effect::Read(text.to_owned()));
+                call.out.effects.push(Effect::Write(text.to_owned()));
+            }
+        };
+        if !is_option {
+            both(&word.text);
+            // A file with more words.
+            both(word.text.strip_prefix('@').unwrap_or_default());
+        }
+        if let Some((_, value)) = word.text.split_once('=') {
+            both(value);
+        }
+    }
+    Ok(())
+}
+
+/// Returns the denial of code: a program of the workspace by the name of a known one takes code where that does.
+pub(crate) fn code_among(cx: Context<'_>, name: &str, table: &Table, words: &[Word]) -> Option<Denial> {
+    let mut call = Call::new(cx, words, &[]);
+    call.name = name.to_owned();
+    let judged = call.parse(table, &words[1..]).and_then(|()| {
+        let rest = std::mem::take(&mut call.operands);
+        match rest
+            .split_first()
+            .and_then(|(first, rest)| Some((table.subcommands.iter().find(|sub| named(sub.names, &first.text))?, rest)))
+        {
+            Some((sub, rest)) => call.apply(sub, rest),
+            None if table.subcommands.is_empty() => call.apply(table, &words[1..]),
+            None => Ok(()),
+        }
+    });
+    judged.err().filter(|denial| denial.unanalysable)
+}
