@@ -17,7 +17,7 @@ fn an_approval_ends_when_a_program_that_an_approved_command_names_changes() {
         (server("{root}/tools/x.sh", &[]), json!({})),
         (server("xargs", &["sh", "./tools/x.sh"]), json!({})),
         (json!({"tools": {"discoveryCommand": "tools/x.sh --list"}}), json!({})),
-        (json!({}), hook),
+        (server("true", &[]), hook),
     ] {
         let project = Project::new();
         let root = project.root().canonicalize().unwrap().display().to_string();
@@ -33,7 +33,7 @@ fn an_approval_ends_when_a_program_that_an_approved_command_names_changes() {
         assert!(said.stdout.contains("tools/x.sh"), "{settings}: {}{}", said.stdout, said.stderr);
         let is_trusted = |project: &Project| {
             let outcome = project.run(&["look"]);
-            !outcome.stderr.contains("settings.json left out")
+            !outcome.stderr.contains("this checkout is not trusted")
         };
         let project = project.file("other.txt", "2\n").file("tools/kept.db", "1\n").model([say("done")]);
         assert!(is_trusted(&project), "{settings}");
