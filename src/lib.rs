@@ -42,11 +42,11 @@
 //! - a server's quirk: the table in [`model::providers`]
 //! - a new output format: a renderer in [`emit`]
 //! - a new key of recipes: its type in [`recipe::file`], what it must be in [`recipe::check`]
-//! - what a run reads, and in which order: [`run::prepare`]; what it holds then: [`run::setup`]
+//! - what a run reads, and in which order: [`run::stages`]; how the model is asked: [`run::conversation`]
 //! - another command: [`commands`] (`hook` for git's hooks, `ci` for the Action's two jobs); what they ask of GitHub:
 //!   [`forge`]; who may start a run there: [`policy::trigger`]
 //! - how a change is applied, committed, reverted: [`deliver`]; `qwen apply`, for every command that uses it:
-//!   [`run::apply`]
+//!   [`run::finish::apply`]
 //! - what a command finds in its sandbox: [`sandbox`]; the command workspace: [`workspace::tree`], as a copy or, if that
 //!   is large, as a layer over the project ([`workspace::tree::Layer`])
 //! - a new way to end: [`exit::Exit`], with its row in the README

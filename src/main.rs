@@ -10,7 +10,7 @@ use qwen_run::cli::{Cli, Command};
 use qwen_run::commands;
 use qwen_run::emit::{Backlog, Eager, Ids, Outputs, Renderer, Screen};
 use qwen_run::event::Event;
-use qwen_run::run::outputs::Streams;
+use qwen_run::run::output::outputs::Streams;
 use qwen_run::sandbox;
 use qwen_run::settings::Environment;
 use rustix::process::Resource;
@@ -70,7 +70,7 @@ fn work() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    qwen_run::run::signals::watch();
+    qwen_run::run::output::signals::watch();
     let code = runtime.block_on(dispatch(cli, &environment));
     runtime.shutdown_timeout(SHUTDOWN);
     ExitCode::from(code)
@@ -113,7 +113,7 @@ fn usage(error: &UsageError) -> ExitCode {
             ExitCode::SUCCESS
         }
         UsageError::Wrong { format, result_file, .. } => {
-            let ids = Ids::new(String::new(), qwen_run::run::outputs::new_id);
+            let ids = Ids::new(String::new(), qwen_run::run::output::outputs::new_id);
             let mut outputs = Outputs::plain(*format, Box::new(std::io::stdout()), Box::new(std::io::stderr()), ids);
             outputs.files.result = result_file.clone();
             let mut renderer = Renderer::new(outputs);

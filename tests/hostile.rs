@@ -390,6 +390,6 @@ fn git_is_started_in_one_place() {
         }
     }
     assert_eq!(found, [std::path::PathBuf::from("git/command.rs")]);
-    let runner = include_str!("../src/run/runner.rs");
+    let runner = include_str!("../src/run/runner/mod.rs");
     assert!(runner.contains("variables: self.git_variables(") && runner.contains("= git_environment()"));
 }

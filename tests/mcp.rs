@@ -6,7 +6,7 @@ use std::sync::Arc;
 use qwen_run::git::Programs;
 use qwen_run::policy::Policy;
 use qwen_run::policy::layers::LayerText;
-use qwen_run::run::servers::{Place, SandboxLauncher};
+use qwen_run::run::runner::launcher::{Place, SandboxLauncher};
 use qwen_run::sandbox::{Demand, Tier};
 use qwen_run::settings::{Origin, Valued};
 use qwen_run::tools::mcp::oauth::Tokens;

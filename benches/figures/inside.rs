@@ -14,7 +14,7 @@ use qwen_run::model::tool_set::ToolSet;
 use qwen_run::policy::Policy;
 use qwen_run::policy::check::check_call;
 use qwen_run::policy::layers::{LayerText, Standing};
-use qwen_run::run::outcome;
+use qwen_run::run::finish::outcome;
 use qwen_run::workspace::Workspace;
 use qwen_run::workspace::tree::{CommandTree, TreeOptions};
 use serde_json::{Value, json};

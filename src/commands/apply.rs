@@ -3,19 +3,21 @@
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
 
-use super::{print, read};
+use super::console::{print, read};
+use super::error::CommandError;
 use crate::cli::apply::ApplyArgs;
 use crate::deliver::{self, Delivery, Order, Site};
 use crate::emit::safe::one_line;
 use crate::emit::{Format, to_line};
 use crate::exit::Exit;
 use crate::policy::redact::Secrets;
-use crate::run::apply::{Applied, Fit, Request, Rules, apply};
+use crate::run::Failure;
 use crate::run::error::SetupError;
-use crate::run::outputs::new_id;
+use crate::run::finish::apply::{Applied, Fit, Request, Rules, apply};
+use crate::run::output::masking::secret_variables;
+use crate::run::output::outputs::new_id;
 use crate::run::place::Place;
-use crate::run::prepare::secret_variables;
-use crate::run::{Failure, policy_layers};
+use crate::run::rules::policy_layers;
 use crate::settings::Environment;
 
 /// The first line of a commit's message that nobody has given.
@@ -48,7 +50,7 @@ pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dy
     let applied = apply(&request, &rules, &site)?;
     match arguments.output_format.unwrap_or_default() {
         Format::Text => print(out, &text(&applied, arguments.check, &run_id)),
-        Format::Patch => super::print_bytes(out, &applied.delivered.patch),
+        Format::Patch => super::console::print_bytes(out, &applied.delivered.patch),
         Format::Json | Format::StreamJson | Format::Result => {
             let Applied { delivered, merged, taken_back, .. } = &applied;
             let merged: Vec<String> = merged.iter().map(|path| path.to_string_lossy()).collect();
@@ -63,16 +65,16 @@ pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dy
     }
 }
 
-fn delivery(arguments: &ApplyArgs) -> Result<Delivery, Failure> {
+fn delivery(arguments: &ApplyArgs) -> Result<Delivery, CommandError> {
     let order = || {
         let message = arguments.message.as_deref().unwrap_or(SUBJECT);
         let (subject, body) = message.split_once('\n').unwrap_or((message, ""));
         deliver::message::message(subject.trim(), body, &[("Assisted-by", "qwen-run")])
             .map(|message| Order { message, ..Order::default() })
-            .map_err(|problem| Failure::new(Exit::Usage, format!("--message: {problem}"), "give a short first line"))
+            .map_err(|problem| CommandError::Message(problem.to_string()))
     };
     if arguments.message.is_some() && !arguments.commit && arguments.branch.is_none() {
-        return Err(Failure::new(Exit::Usage, "--message without a commit", "add --commit or --branch NAME"));
+        return Err(CommandError::MessageAlone);
     }
     Ok(match (&arguments.branch, arguments.commit, arguments.check) {
         (_, _, true) => Delivery::DryRun,

@@ -6,14 +6,15 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{print, read};
+use super::console::{print, read};
+use super::error::{CheckError, CommandError};
 use crate::cli::check::CheckVerb;
 use crate::exit::Exit;
 use crate::git::repository::Repository;
-use crate::policy::Policy;
+use crate::policy::{Denial, Policy};
 use crate::run::Failure;
-use crate::run::checks::{self, Action};
 use crate::run::place::Place;
+use crate::run::recipe::checks::{self, Action};
 use crate::run::runner::Runner;
 use crate::sandbox::Demand;
 use crate::settings::Environment;
@@ -32,12 +33,9 @@ pub(super) async fn run(verb: &CheckVerb, environment: &Environment, out: &mut d
         CheckVerb::Changelog { file, heading, since, workspace } => {
             let place = Place::open(workspace.cd.as_deref(), environment)?;
             if since.starts_with('-') {
-                return Err(Failure::new(Exit::Usage, format!("`{since}` is not a revision"), "name a tag or commit"));
+                return Err(CheckError::NotRevision(since.clone()).into());
             }
-            let input = |problem: String| {
-                Failure::new(Exit::Input, problem, "run it in the repository, with a revision that exists there")
-            };
-            let commits = checks::commits(place.repository(), since).map_err(input)?;
+            let commits = checks::commits(place.repository(), since).map_err(CheckError::Commits)?;
             let root = place.workspace.root();
             let after = text(&root.join(file))?;
             let committed = |repository: &Repository| {
@@ -69,19 +67,15 @@ async fn repeat(
 ) -> Result<Exit, Failure> {
     let policy = Policy::builtin("open").expect("the policy is built in");
     let facts = place.facts(environment);
-    let text = command.iter().map(|word| checks::quoted(word)).collect::<Vec<_>>().join(" ");
-    let plan = policy.operator_command(&text, &facts).map_err(|denial| {
-        Failure::new(Exit::Usage, denial.reason, denial.hint.unwrap_or_else(|| "put it into a script".to_owned()))
-    })?;
+    let text = command.iter().map(|word| crate::run::recipe::quoted(word)).collect::<Vec<_>>().join(" ");
+    let denied = |denial: Denial| CheckError::Denied { reason: denial.reason, hint: denial.hint };
+    let plan = policy.operator_command(&text, &facts).map_err(denied)?;
     let variables: BTreeMap<OsString, OsString> =
         environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    let helper = std::env::current_exe()
-        .map_err(|error| Failure::new(Exit::Failed, format!("cannot find the path of `qwen`: {error}"), ""))?;
+    let helper = std::env::current_exe().map_err(CheckError::NoProgram)?;
     let workspace = Arc::clone(&place.workspace);
     let runner = Runner::new(workspace, place.checkout.clone(), policy, facts, Demand::Auto, variables, helper)
-        .map_err(|error| {
-            Failure::new(Exit::Conflict, format!("cannot make a temporary directory: {error}"), "set TMPDIR")
-        })?;
+        .map_err(CommandError::Temporary)?;
     let site = checks::Place { workspace: &place.workspace, repository: place.repository() };
     let done = Action::Repeat { times, plan }.perform(&runner, &site, TIMEOUT, &Variables::default()).await;
     runner.end().await;

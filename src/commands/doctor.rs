@@ -2,15 +2,16 @@
 
 use std::io::Write;
 
-use super::print;
+use super::console::print;
+use super::error::CommandError;
 use crate::cli::doctor::{DoctorArgs, Fact, Facts};
 use crate::cli::sandbox::SandboxVerb;
 use crate::emit::to_pretty;
 use crate::exit::Exit;
 use crate::run::Failure;
-use crate::run::context::{self, ContextSources};
 use crate::run::place::Place;
-use crate::run::slash_command::Commands;
+use crate::run::prompt::context::{self, ContextSources};
+use crate::run::prompt::slash_command::Commands;
 use crate::sandbox::doctor::diagnose;
 use crate::sandbox::own_executable;
 use crate::settings::keys::{self, Wishes};
@@ -52,7 +53,7 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
             facts.settings_files = loaded.files.clone();
             facts.warnings.extend(loaded.warnings.iter().cloned());
             facts.add_settings(&loaded.settings);
-            match crate::run::servers::choose(&loaded.settings, Default::default(), &loaded.environment) {
+            match crate::run::runner::servers::choose(&loaded.settings, Default::default(), &loaded.environment) {
                 Ok(chosen) => {
                     facts.tools.extend(chosen.configs.iter().map(|config| {
                         let about = format!("{} ({})", config.connect.describe(), config.connect.transport());
@@ -147,9 +148,9 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
 
 pub(super) fn sandbox(verb: &SandboxVerb, out: &mut dyn Write) -> Result<Exit, Failure> {
     let SandboxVerb::Doctor { json } = verb;
-    let diagnosis = own_places().and_then(|(helper, private)| diagnose(&helper, private.path())).map_err(|error| {
-        Failure::new(Exit::Failed, format!("cannot test the isolation of this machine: {error}"), "set TMPDIR")
-    })?;
+    let diagnosis = own_places()
+        .and_then(|(helper, private)| diagnose(&helper, private.path()))
+        .map_err(CommandError::Isolation)?;
     if *json {
         let value = serde_json::json!({
             "tier": diagnosis.tier.name(),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::print;
-use crate::base::Diagnostic;
+use super::console::print;
+use super::error::{CommandError, McpError};
 use crate::base::document::jsonc;
 use crate::bounded;
 use crate::cli::mcp::{AddArgs, ListArgs, McpVerb, Scope, time};
@@ -22,11 +22,11 @@ use crate::policy::lists::{EntryContext, ToolEntry};
 use crate::run::Failure;
 use crate::run::error::ServerError;
 use crate::run::place::Place;
-use crate::run::policy_layers;
+use crate::run::rules::policy_layers;
+use crate::run::rules::tool_lists;
+use crate::run::rules::trust::Trusted;
 use crate::run::runner::Runner;
-use crate::run::servers::{self, Chosen, Wishes};
-use crate::run::tool_lists;
-use crate::run::trust::Trusted;
+use crate::run::runner::servers::{self, Chosen, Wishes};
 use crate::sandbox::{Demand, own_executable};
 use crate::settings::{self, Environment, Settings};
 use crate::tools::Toolbox;
@@ -49,7 +49,7 @@ pub(super) async fn run(
             Err(help) if !help.use_stderr() => print(out, &help.to_string()),
             Err(wrong) => {
                 let text = wrong.to_string();
-                Err(Failure::new(Exit::Usage, text.trim().trim_start_matches("error: "), "qwen mcp add --help"))
+                Err(McpError::Flags(text.trim().trim_start_matches("error: ").to_owned()).into())
             }
         },
         McpVerb::List(arguments) => list(arguments, environment, out, err).await,
@@ -64,11 +64,10 @@ pub(super) async fn run(
 fn add(add: &AddArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let (file, shown) = settings_file(add.scope, &add.workspace, environment)?;
     let text = read(&file, &shown)?;
-    let cannot = |problem: Diagnostic| Failure::new(Exit::Config, problem.to_string(), "correct the file first");
     let known = text.contains(&add.name)
         && jsonc::parse(&shown, &text)
             .is_ok_and(|node| node.value.value().get(SECTION).is_some_and(|servers| servers.get(&add.name).is_some()));
-    let edited = jsonc::set(&shown, &text, SECTION, &add.name, &add.server()).map_err(cannot)?;
+    let edited = jsonc::set(&shown, &text, SECTION, &add.name, &add.server()).map_err(McpError::Broken)?;
     write(&file, &shown, &edited)?;
     let what = if known { "updated in" } else { "added to" };
     let kind = match add.transport() {
@@ -100,8 +99,7 @@ fn remove(
 ) -> Result<Exit, Failure> {
     let (file, shown) = settings_file(scope, workspace, environment)?;
     let text = read(&file, &shown)?;
-    let cannot = |problem: Diagnostic| Failure::new(Exit::Config, problem.to_string(), "correct the file first");
-    match jsonc::remove(&shown, &text, SECTION, name).map_err(cannot)? {
+    match jsonc::remove(&shown, &text, SECTION, name).map_err(McpError::Broken)? {
         Some(edited) => {
             write(&file, &shown, &edited)?;
             print(out, &format!("Server \"{}\" removed from {} settings.\n", one_line(name), scope.name()))
@@ -122,7 +120,7 @@ fn settings_file(
     match scope {
         Scope::User => match &environment.home {
             Some(home) => Ok((home.join(".qwen/settings.json"), "~/.qwen/settings.json".to_owned())),
-            None => Err(Failure::new(Exit::Config, "no home directory is set", "set HOME, or use --scope project")),
+            None => Err(McpError::NoHome.into()),
         },
         Scope::Project => {
             let place = Place::open(workspace.cd.as_deref(), environment)?;
@@ -131,16 +129,16 @@ fn settings_file(
     }
 }
 
-fn read(file: &Path, shown: &str) -> Result<String, Failure> {
+fn read(file: &Path, shown: &str) -> Result<String, McpError> {
     match bounded::optional(bounded::regular_text(file, bounded::CONFIG)) {
         Ok(text) => Ok(text.unwrap_or_default()),
-        Err(error) => Err(Failure::new(Exit::Config, format!("{shown}: {error}"), "make it readable")),
+        Err(cause) => Err(McpError::Unreadable { path: shown.to_owned(), cause }),
     }
 }
 
-fn write(file: &Path, shown: &str, text: &str) -> Result<(), Failure> {
+fn write(file: &Path, shown: &str, text: &str) -> Result<(), McpError> {
     private_file::replace(file, text.as_bytes(), None)
-        .map_err(|error| Failure::new(Exit::Conflict, format!("{shown}: {error}"), "make it writable"))
+        .map_err(|cause| McpError::Unwritable { path: shown.to_owned(), cause })
 }
 
 /// The settings that count here, and the servers in them.
@@ -164,8 +162,7 @@ pub(super) fn find(place: &Place, environment: &Environment) -> Result<Found, Fa
         },
         ..settings::load::Request::default()
     };
-    let loaded = settings::load(&request, environment)
-        .map_err(|error| Failure::new(Exit::Config, error.to_string(), "correct the file"))?;
+    let loaded = settings::load(&request, environment).map_err(McpError::Settings)?;
     let mut chosen = servers::choose(&loaded.settings, Wishes::default(), &loaded.environment)?;
     trusted.require_same(place.top(), place.workspace.root(), &loaded.environment, &chosen.started())?;
     let about = loaded.warnings.into_iter().filter(|warning| warning.to_lowercase().contains("mcp"));
@@ -312,7 +309,7 @@ pub(super) fn runner(
     place: &Place,
     policy: &crate::policy::Policy,
     environment: &Environment,
-) -> Result<Runner, Failure> {
+) -> Result<Runner, CommandError> {
     let variables: BTreeMap<OsString, OsString> =
         environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
     Runner::new(
@@ -324,7 +321,7 @@ pub(super) fn runner(
         variables,
         own_executable(),
     )
-    .map_err(|error| Failure::new(Exit::Conflict, format!("cannot make a temporary directory: {error}"), "set TMPDIR"))
+    .map_err(CommandError::Temporary)
 }
 
 /// Returns the policy that a run here would have, with the lists of the settings and the servers that the user trusts.

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{alone, print, read};
+use super::console::{alone, print, read};
+use super::error::{CommandError, RulesError};
 use crate::cli::WorkspaceArgs;
 use crate::cli::policy::{JudgeArgs, PolicyVerb};
 use crate::emit::safe::escape;
@@ -17,7 +18,7 @@ use crate::policy::Facts;
 use crate::policy::{Policy, Verdict, builtin, check, explain, suggest, warnings};
 use crate::run::Failure;
 use crate::run::place::Place;
-use crate::run::trust::covered;
+use crate::run::rules::approval::covered;
 use crate::settings::Environment;
 use crate::tool_name::ToolId;
 
@@ -34,11 +35,7 @@ pub(super) fn run(verb: &PolicyVerb, environment: &Environment, out: &mut dyn Wr
         }
         PolicyVerb::Builtin { name: Some(name) } => match builtin::text(name.trim_start_matches("builtin:")) {
             Some(text) => print(out, text),
-            None => Err(Failure::new(
-                Exit::Config,
-                format!("unknown built-in policy `{name}`"),
-                "run `qwen policy builtin` for the list",
-            )),
+            None => Err(RulesError::Builtin(name.clone()).into()),
         },
     }
 }
@@ -51,11 +48,10 @@ fn rules(arguments: &JudgeArgs, environment: &Environment) -> Result<(Policy, Fa
 }
 
 /// The one call that a command line names.
-fn one_call(arguments: &JudgeArgs) -> Result<(String, Value), Failure> {
+fn one_call(arguments: &JudgeArgs) -> Result<(String, Value), CommandError> {
     match (&arguments.tool, &arguments.input) {
         (Some(tool), Some(input)) => {
-            let input = serde_json::from_str(input)
-                .map_err(|error| Failure::new(Exit::Input, format!("--input: {error}"), "write a JSON object"))?;
+            let input = serde_json::from_str(input).map_err(CommandError::Arguments)?;
             Ok((tool.clone(), input))
         }
         (Some(_), None) | (None, _) => {
@@ -84,9 +80,9 @@ fn command_text(words: &[String]) -> String {
 fn check(arguments: &JudgeArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let (policy, facts) = rules(arguments, environment)?;
     let text = match &arguments.calls {
-        Some(file) => String::from_utf8(read(file, environment)?).map_err(|_| {
-            Failure::new(Exit::Input, format!("{} is not UTF-8", file.display()), "write one JSON object a line")
-        })?,
+        Some(file) => {
+            String::from_utf8(read(file, environment)?).map_err(|_| RulesError::Calls(file.display().to_string()))?
+        }
         None => {
             let (tool, input) = one_call(arguments)?;
             json!({"id": Value::Null, "tool": tool, "input": input}).to_string()
@@ -104,11 +100,7 @@ fn check(arguments: &JudgeArgs, environment: &Environment, out: &mut dyn Write) 
 
 fn explain(arguments: &JudgeArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     if arguments.calls.is_some() {
-        return Err(Failure::new(
-            Exit::Usage,
-            "`policy explain` takes one call",
-            "use `policy check --calls` for several",
-        ));
+        return Err(RulesError::OneCall.into());
     }
     let (policy, facts) = rules(arguments, environment)?;
     let (tool, input) = one_call(arguments)?;
@@ -156,17 +148,13 @@ fn trust(
     let place = Place::open(workspace.cd.as_deref(), environment)?;
     let top = place.top();
     let file = trusted::approval_file(&place.state()?, &top);
-    let failed = |error: std::io::Error| {
-        Failure::new(Exit::Conflict, format!("{}: {error}", file.display()), "make qwen's state directory writable")
-    };
+    let failed = |cause| RulesError::State { path: file.display().to_string(), cause };
     if revoke {
         let known = trusted::remove_approval(&file).map_err(failed)?;
         let text = if known { "is no longer trusted" } else { "was not trusted" };
         return print(out, &format!("{} {text}\n", escape(&top.display().to_string())));
     }
-    let covered = covered(&top, place.workspace.root(), environment).map_err(|error| {
-        Failure::new(Exit::Config, error.to_string(), "replace it with a regular file, or remove it")
-    })?;
+    let covered = covered(place.top(), place.workspace.root(), environment).map_err(RulesError::NotApproved)?;
     let approval = covered.approval;
     if approval.files.is_empty() {
         return print(out, "nothing to approve: .qwen, .mcp.json and .env do not exist\n");
@@ -193,27 +181,18 @@ fn trust(
 
 /// Writes the smallest policy that would have allowed every call of a recorded run.
 fn init(from: &Path, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let text = String::from_utf8(read(from, environment)?)
-        .map_err(|_| Failure::new(Exit::Input, format!("{} is not UTF-8", from.display()), "name an events file"))?;
+    let path = || from.display().to_string();
+    let text = String::from_utf8(read(from, environment)?).map_err(|_| RulesError::NotEvents(path()))?;
     let mut calls = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let event: Event = serde_json::from_str(line).map_err(|error| {
-            Failure::new(
-                Exit::Input,
-                format!("{}:{}: {error}", from.display(), index + 1),
-                "name a file that `qwen run --events-file FILE` wrote",
-            )
-        })?;
+        let event: Event =
+            serde_json::from_str(line).map_err(|cause| RulesError::Event { path: path(), line: index + 1, cause })?;
         if let Event::Assistant(turn) = event {
             calls.extend(turn.calls.into_iter().map(|call| (call.name, call.input)));
         }
     }
     if calls.is_empty() {
-        return Err(Failure::new(
-            Exit::Input,
-            format!("{}: no tool calls found", from.display()),
-            "record a run that does the task: qwen run --yolo --dry-run --events-file FILE …",
-        ));
+        return Err(RulesError::NoCalls(path()).into());
     }
     let place = Place::open(None, environment)?;
     let suggested = suggest::policy(&calls, &place.facts(environment));

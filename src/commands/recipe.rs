@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::print;
+use super::console::print;
+use super::error::RecipesError;
 use crate::base::Diagnostic;
 use crate::cli::recipe::RecipeVerb;
 use crate::emit::safe::{brief, escape};
@@ -15,7 +16,7 @@ use crate::run::Failure;
 use crate::run::error::RecipeError;
 use crate::run::place::Place;
 use crate::run::recipe::Surroundings;
-use crate::run::trust::Trusted;
+use crate::run::rules::trust::Trusted;
 use crate::settings::Environment;
 
 /// A recipe to begin with.
@@ -163,11 +164,7 @@ fn validate(
     if wrong.is_empty() {
         return Ok(Exit::Ok);
     }
-    Err(Failure::new(
-        Exit::Input,
-        format!("{} error(s) in {} recipe(s)", wrong.len(), words.len()),
-        "see docs/recipes.md for each code",
-    ))
+    Err(RecipesError::Wrong { errors: wrong.len(), recipes: words.len() }.into())
 }
 
 fn escape_lines(text: &str) -> String {
@@ -179,13 +176,8 @@ fn new(place: &Place, name: &str, out: &mut dyn Write) -> Result<Exit, Failure> 
     let shown = format!("{name}.yaml");
     crate::recipe::load::from_text(&shown, &text).map_err(RecipeError::Wrong)?;
     let path = place.top().join(".qwen/recipes").join(&shown);
-    crate::workspace::outputs::create_new(&path, text.as_bytes()).map_err(|error| {
-        Failure::new(
-            Exit::Conflict,
-            format!("{}: {error}", path.display()),
-            "choose another name, or edit the existing file",
-        )
-    })?;
+    crate::workspace::outputs::create_new(&path, text.as_bytes())
+        .map_err(|cause| RecipesError::New { path: path.display().to_string(), cause })?;
     print(
         out,
         &format!(

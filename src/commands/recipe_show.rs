@@ -4,7 +4,8 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use super::print;
+use super::console::print;
+use super::error::RecipesError;
 use crate::cli::RunArgs;
 use crate::emit::safe::escape;
 use crate::emit::to_pretty;
@@ -15,8 +16,8 @@ use crate::policy::layers::lowest_of;
 use crate::recipe::params::Sources;
 use crate::recipe::{Recipe, needs};
 use crate::run::Failure;
-use crate::run::bounds::limits;
 use crate::run::recipe::{Active, Surroundings};
+use crate::run::stages::bounds::limits;
 use crate::settings::Settings;
 
 /// What is to be shown.
@@ -173,9 +174,10 @@ fn rendered(
     let of_checks = active.recipe.checks().iter().map(|check| (format!("check {}", check.name.value), &check.run));
     for (name, templates) in of_context.chain(of_checks) {
         let templates: Vec<&str> = templates.iter().map(|text| text.as_str()).collect();
-        let words = active.renderer(&[]).words(&templates).map_err(|problem| {
-            let help = problem.help.unwrap_or_else(|| "correct the parameter".to_owned());
-            Failure::new(Exit::Input, format!("{name}: {}", problem.message), help)
+        let words = active.renderer(&[]).words(&templates).map_err(|problem| RecipesError::Words {
+            name: name.clone(),
+            problem: problem.message,
+            help: problem.help,
         })?;
         listed.push((name, words));
     }
@@ -194,7 +196,7 @@ fn rendered(
     }
     if shown.commands {
         for (name, words) in &listed {
-            let words: Vec<String> = words.iter().map(|word| crate::run::checks::quoted(word)).collect();
+            let words: Vec<String> = words.iter().map(|word| crate::run::recipe::quoted(word)).collect();
             print(out, &format!("{name}: {}\n", escape(&words.join(" "))))?;
         }
     }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use super::print;
+use super::console::print;
 use crate::cli::RunArgs;
 use crate::emit::safe::{brief, escape};
 use crate::emit::{Format, Screen};
@@ -19,9 +19,9 @@ use crate::exit::Exit;
 use crate::git::Git;
 use crate::recipe::file::{Given, TestCase};
 use crate::run::Failure;
-use crate::run::outputs::Streams;
+use crate::run::output::outputs::Streams;
 use crate::run::recipe::Surroundings;
-use crate::run::trust::Trusted;
+use crate::run::rules::trust::Trusted;
 use crate::settings::Environment;
 use crate::workspace::temporary::Temporary;
 

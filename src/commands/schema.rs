@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::print;
+use super::console::print;
 use crate::cli::schema::{self, SchemaArgs};
 use crate::emit::to_pretty;
 use crate::exit::Exit;

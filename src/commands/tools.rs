@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::console::{print, read};
+use super::error::{CallError, CommandError};
 use super::mcp::{Found, find};
-use super::{print, read};
 use crate::cli::tools::ToolsVerb;
 use crate::deliver::{self, Delivery, Gate, Site};
 use crate::emit::to_pretty;
@@ -15,12 +16,11 @@ use crate::exit::Exit;
 use crate::model::Part;
 use crate::path::RelPath;
 use crate::run::Failure;
-use crate::run::judge::judge_change;
-use crate::run::outcome::from_delivery;
 use crate::run::place::Place;
-use crate::run::policy_layers::Chosen;
+use crate::run::rules::judge::judge_change;
+use crate::run::rules::policy_layers::Chosen;
 use crate::run::runner::Runner;
-use crate::run::tools::{Wanted, tools};
+use crate::run::runner::tools::{Wanted, tools};
 use crate::settings::Environment;
 use crate::tools::{RunMemory, ToolContext, ToolLimits, Toolbox};
 
@@ -117,14 +117,8 @@ async fn call(
 ) -> Result<Exit, Failure> {
     let arguments = match serde_json::from_str(input) {
         Ok(Value::Object(arguments)) => arguments,
-        Ok(_) => {
-            return Err(Failure::new(
-                Exit::Input,
-                "--input is not a JSON object",
-                "write '{\"file_path\": \"README.md\"}'",
-            ));
-        }
-        Err(error) => return Err(Failure::new(Exit::Input, format!("--input: {error}"), "write a JSON object")),
+        Ok(_) => return Err(CommandError::NotObject.into()),
+        Err(error) => return Err(CommandError::Arguments(error).into()),
     };
     let chosen = super::mcp::policy(place, policy, apply, environment)?;
     let runner = super::mcp::runner(place, &chosen.policy, environment)?;
@@ -137,16 +131,10 @@ async fn call(
     super::mcp::register(&servers, &mut registry, place, &chosen.policy, environment, err);
     let policy = chosen.policy;
     let facts = place.facts(environment);
-    let prepared = registry.parse(name, arguments).map_err(|error| {
-        Failure::new(Exit::Input, error.message, "run `qwen tools list --json` to see the parameters")
-    })?;
+    let prepared = registry.parse(name, arguments).map_err(|error| CallError::Parameters(error.message))?;
     let (decision, grant) = policy.authorize(&prepared.name, &prepared.call.accesses(), &facts);
     let Some(grant) = grant else {
-        return Err(Failure::new(
-            Exit::Denied,
-            format!("denied by the policy: {}", decision.reason),
-            decision.hint.unwrap_or_else(|| "run `qwen policy explain` to see why".into()),
-        ));
+        return Err(CallError::Denied { reason: decision.reason, hint: decision.hint }.into());
     };
     let limits = ToolLimits {
         shell_timeout: Duration::from_secs(120),
@@ -161,7 +149,7 @@ async fn call(
     let output = prepared.call.run(&grant, &context).await;
     servers.close().await;
     runner.end().await;
-    let output = output.map_err(|error| Failure::new(Exit::Failed, error.message, ""))?;
+    let output = output.map_err(|error| CallError::Failed(error.message))?;
     print(out, &(Part::text_of(&output.llm_content) + "\n"))?;
     let changes = place.workspace.changes();
     if changes.is_empty() {
@@ -170,7 +158,7 @@ async fn call(
     let undo = place.state()?.join("undo");
     let judge = |path: &RelPath, change: &crate::change::Change| judge_change(&policy, &facts, path, change);
     let gate = Gate { judge: &judge, secret: &|_, _| None, made_by: &|_| None, max_files: None, max_patch_bytes: None };
-    let run_id = crate::run::outputs::new_id();
+    let run_id = crate::run::output::outputs::new_id();
     let time = jiff::Timestamp::now().to_string();
     let site = Site {
         root: place.workspace.root(),
@@ -181,9 +169,9 @@ async fn call(
         outputs: None,
     };
     let how = if apply { Delivery::Apply } else { Delivery::DryRun };
-    let delivered = deliver::deliver(&changes, &how, &site, &gate).map_err(|error| from_delivery(&error))?;
+    let delivered = deliver::deliver(&changes, &how, &site, &gate)?;
     if !apply {
-        super::print_bytes(out, &delivered.patch)?;
+        super::console::print_bytes(out, &delivered.patch)?;
     }
     Ok(Exit::Ok)
 }

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::print;
+use super::console::print;
+use super::error::UndoError;
 use crate::bounded;
 use crate::cli::undo::UndoArgs;
 use crate::deliver::{self, Steps, journal};
@@ -19,9 +20,7 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
     let root = place.workspace.root();
     let state = place.state()?;
     let folder = state.join("undo");
-    let failed = |error: std::io::Error| {
-        Failure::new(Exit::Conflict, format!("the records in {}: {error}", folder.display()), "nothing was changed")
-    };
+    let failed = |cause| UndoError::Records { path: folder.display().to_string(), cause };
     let name = journal::quoted(root.as_os_str().as_bytes());
     of_an_earlier_version(&name, arguments.run_id.as_ref(), &state)?;
     let records = deliver::records(&folder).map_err(failed)?;
@@ -29,23 +28,13 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
         .iter()
         .find(|(_, record)| record.root == name && arguments.run_id.as_ref().is_none_or(|id| record.run_id == *id));
     let Some((record, _)) = wanted else {
-        return Err(Failure::new(
-            Exit::Conflict,
-            match &arguments.run_id {
-                Some(id) => format!("no record of run {id} in {}", root.display()),
-                None => format!("no record of a run that changed {}", root.display()),
-            },
-            "undo runs with --apply or --commit and without --no-undo; other runs keep no record",
-        ));
+        let (run, root) = (arguments.run_id.clone(), root.display().to_string());
+        return Err(UndoError::NoRecord { run, root }.into());
     };
     let was_undone = wanted.is_some_and(|(_, record)| record.state == journal::State::Undone);
     let report = deliver::undo(record, root, &Steps::default()).map_err(|error| match error.half {
         false => failed(error.cause),
-        true => Failure::new(
-            Exit::Conflict,
-            format!("undo was interrupted: {}", error.cause),
-            "remove the cause, then run `qwen undo` again: it continues where it stopped",
-        ),
+        true => UndoError::Interrupted(error.cause),
     })?;
     let left_alone: Vec<String> = report.left_alone.iter().map(|path| path.to_string_lossy()).collect();
     let restored: Vec<String> = report.restored.iter().map(|path| path.to_string_lossy()).collect();
@@ -80,19 +69,16 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
 
 /// Refuses where a run of an earlier version was killed while its commands worked in the project itself: what it kept
 /// is for people to put back.
-fn of_an_earlier_version(root: &str, run: Option<&String>, state: &Path) -> Result<(), Failure> {
+fn of_an_earlier_version(root: &str, run: Option<&String>, state: &Path) -> Result<(), UndoError> {
     let kept = crate::workspace::session_file::folders(&state.join("in-place"));
     for folder in kept {
         let Ok(text) = bounded::regular(&folder.join("record.json"), bounded::PRODUCT) else { continue };
         let record: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
         let is_meant = run.is_none_or(|run| record["run_id"].as_str() == Some(run));
         if record["root"].as_str() == Some(root) && is_meant {
-            return Err(Failure::new(
-                Exit::Conflict,
-                "a run of an earlier version was killed while its commands worked in the project itself, which this version \
-                 does not undo",
-                format!("copy the files back from {}, then remove that directory", folder.join("tree").display()),
-            ));
+            let tree = folder.join("tree");
+            let hint = format!("copy the files back from {}, then remove that directory", tree.display());
+            return Err(UndoError::Earlier { hint });
         }
     }
     Ok(())

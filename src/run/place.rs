@@ -14,11 +14,11 @@ use crate::policy::lists::ToolLists;
 use crate::settings::{Environment, Settings, home_came_unpacked};
 use crate::workspace::Workspace;
 
-use super::Failure;
-use super::error::PlaceError;
-use super::outcome;
-use super::policy_layers::{self, Chosen, PolicySources};
-use super::trust::{self, TrustFlags, Trusted};
+use crate::run::error::{Failure, PlaceError};
+use crate::run::rules::approval;
+use crate::run::rules::facts;
+use crate::run::rules::policy_layers::{self, Chosen, PolicySources};
+use crate::run::rules::trust::{TrustFlags, Trusted};
 
 /// Where a command works; opened once.
 pub struct Place {
@@ -141,14 +141,14 @@ impl Place {
     /// Returns whose files of the checkout count.
     pub fn trusted_by(&self, flags: &TrustFlags, environment: &Environment) -> Result<Trusted, Failure> {
         let is_repository = self.repository().is_some();
-        trust::find(flags, environment, self.top(), self.root(), is_repository, self.state.as_deref())
+        approval::find(flags, environment, self.top(), self.root(), is_repository, self.state.as_deref())
     }
 
     /// Returns the facts for decisions, outside a run.
     pub fn facts(&self, environment: &Environment) -> Facts {
         let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
-        let git = self.repository().map(outcome::git_facts).unwrap_or_default();
-        outcome::facts(&self.workspace, home, PathBuf::new(), Vec::new(), git)
+        let git = self.repository().map(facts::git_facts).unwrap_or_default();
+        facts::facts(&self.workspace, home, PathBuf::new(), Vec::new(), git)
     }
 }
 

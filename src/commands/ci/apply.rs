@@ -4,9 +4,11 @@
 use std::io::Write;
 use std::path::Path;
 
+use super::error::ProposalError;
 use super::github::trusted_recipe;
+use super::job::{Job, open, say, say_failure, trusted};
 use super::push::Push;
-use super::{Job, open, say, say_failure, trusted, trusted_policy};
+use super::trusted_policy;
 use crate::bounded;
 use crate::change::patch::sha256;
 use crate::deliver::message::{SUBJECT, message};
@@ -26,13 +28,12 @@ use crate::policy::lists::ToolLists;
 use crate::policy::redact::Secrets;
 use crate::policy::trigger::is_login;
 use crate::run::Failure;
-use crate::run::apply::{Fit, Request, Rules, apply};
 use crate::run::error::SetupError;
-use crate::run::outcome::from_delivery;
-use crate::run::outputs::new_id;
-use crate::run::policy_layers::{self, Chosen, PolicySources};
-use crate::run::prepare::secret_variables;
-use crate::run::trust::Trusted;
+use crate::run::finish::apply::{Fit, Request, Rules, apply};
+use crate::run::output::masking::secret_variables;
+use crate::run::output::outputs::new_id;
+use crate::run::rules::policy_layers::{self, Chosen, PolicySources};
+use crate::run::rules::trust::Trusted;
 use crate::workspace::temporary::Temporary;
 
 /// The largest result or patch that is read.
@@ -88,26 +89,16 @@ pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Fail
     Ok(exit)
 }
 
-fn conflict(message: impl Into<String>, hint: impl Into<String>) -> Failure {
-    Failure::new(Exit::Conflict, message, hint)
-}
-
 /// Everything up to the push: the first thing that is not right ends it, and nothing has left this machine.
 fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     job.inputs.check()?;
-    let digest = job.inputs.patch_sha256.as_deref().ok_or_else(|| {
-        conflict(
-            "patch-sha256 is not given, so the proposed patch is unknown",
-            "pass the output patch-sha256 of the earlier job to this job",
-        )
-    })?;
+    let digest = job.inputs.patch_sha256.as_deref().ok_or(ProposalError::NoDigest)?;
     if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(conflict("patch-sha256 is not a SHA-256", "pass the output patch-sha256 unchanged"));
+        return Err(ProposalError::NotADigest.into());
     }
     let (report, result) = read_proposal(job, digest)?;
     let place = open(&job.inputs, &job.environment)?;
-    let repository =
-        place.repository().ok_or_else(|| conflict("not in a git repository", "check out with actions/checkout"))?;
+    let repository = place.repository().ok_or(ProposalError::NoRepository)?;
     let trusted = trusted(job, &place)?;
     let chosen = policy(job, repository, &trusted)?;
     let judged = place.facts(&job.environment);
@@ -158,24 +149,22 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     let order = order(job, &report, &title)?;
     let kept: Vec<String> = [default_branch, base_branch.clone()].into_iter().flatten().collect();
     let server = job.variable("GITHUB_SERVER_URL");
-    let own = Temporary::outside("ci-", place.root())
-        .map_err(|error| conflict(format!("cannot make a temporary directory: {error}"), "free some space"))?;
-    let git = server::git(repository, own.path())
-        .map_err(|error| conflict(format!("cannot read origin: {error}"), "check out with actions/checkout"))?;
+    let own = Temporary::outside("ci-", place.root()).map_err(ProposalError::Space)?;
+    let git = server::git(repository, own.path()).map_err(|error| ProposalError::Origin(error.to_string()))?;
     let push = Push { git, branch: &branch, kept: &kept, token: job.inputs.token.as_ref(), server: server.as_deref() };
     // The gate first, separately: what the policy refuses is refused whatever the branch is.
     if deliver(Delivery::DryRun)?.files.is_empty() {
-        return Err(conflict("the proposal changes nothing", "run this job only if the output `changed` is true"));
+        return Err(ProposalError::Empty.into());
     }
-    let expected = push.look().map_err(|error| from_delivery(&error))?;
+    let expected = push.look()?;
     // A name of our own: the one that is pushed may be checked out here, or be there from an earlier try.
     let local = format!("qwen-ci-{run_id}");
     let delivered = deliver(Delivery::Branch { name: local.clone(), order })?;
-    let commit = delivered.commit.ok_or_else(|| conflict("the commit was not made", "run again"))?;
+    let commit = delivered.commit.ok_or(ProposalError::NoCommit)?;
     let pushed = push.push(&commit, expected.as_deref());
     // The commit is on origin or nowhere.
     let _gone = repository.git().run(&["update-ref", "-d", &format!("refs/heads/{local}"), &commit], b"");
-    pushed.map_err(|error| from_delivery(&error))?;
+    pushed?;
     Ok(Pushed { branch, base_branch, commit, title, files: delivered.files, report })
 }
 
@@ -185,13 +174,10 @@ fn is_branch(job: &Job) -> bool {
 
 /// Reads result and patch from the directory. Neither is believed: both must be what the digest names.
 fn read_proposal(job: &Job, digest: &str) -> Result<(Report, Vec<u8>), Failure> {
-    let folder = job.inputs.proposal.as_ref().ok_or_else(|| {
-        Failure::new(Exit::Usage, "directory is not given", "name the directory that the artefact was downloaded to")
-    })?;
+    let folder = job.inputs.proposal.as_ref().ok_or(ProposalError::NoDirectory)?;
     let folder = job.environment.cwd.join(folder);
-    let unreadable = |error: std::io::Error| {
-        conflict(format!("{}: {error}", folder.display()), "download the artefact of the earlier job to it")
-    };
+    let path = || folder.display().to_string();
+    let unreadable = |cause| ProposalError::Directory { path: path(), cause };
     let mut patches = Vec::new();
     for entry in std::fs::read_dir(&folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
@@ -200,39 +186,29 @@ fn read_proposal(job: &Job, digest: &str) -> Result<(Report, Vec<u8>), Failure> 
         }
     }
     let [patch] = &patches[..] else {
-        return Err(conflict(
-            format!("{} holds {} patches, and must hold one", folder.display(), patches.len()),
-            "upload the outputs patch-file and result-file, and nothing else",
-        ));
+        return Err(ProposalError::Patches { path: path(), count: patches.len() }.into());
     };
     let patch = read_plain(patch)?;
     if !sha256(&patch).eq_ignore_ascii_case(digest) {
-        return Err(conflict(
-            "the digest of the patch is not the given one",
-            "the artefact changed after the first job: run that job again, and find out who changed the artefact",
-        ));
+        return Err(ProposalError::OtherDigest.into());
     }
     let result = read_plain(&folder.join("result.json"))?;
-    let proposal = Proposal::read(&result, Some(digest)).map_err(|error| from_delivery(&error))?;
-    let report: Report = serde_json::from_slice(&result)
-        .map_err(|error| conflict(format!("result.json is not a result: {error}"), "upload the output result-file"))?;
+    let proposal = Proposal::read(&result, Some(digest))?;
+    let report: Report = serde_json::from_slice(&result).map_err(ProposalError::Result)?;
     if proposal.base.is_none() {
-        return Err(conflict("the result does not name a base commit", "run the first job in a clone with commits"));
+        return Err(ProposalError::NoBase.into());
     }
     let only_denied_calls =
         report.ending.conclusion == "denied" && report.error.as_ref().is_some_and(|e| e.code == "denied");
     if !(matches!(report.ending.exit_code, 0 | 3) || report.ending.exit_code == 60 && only_denied_calls) {
-        return Err(conflict(
-            format!("the run that proposed it ended with {} and delivers nothing", report.ending.exit_code),
-            "look at the first job; a change that failed its checks is not delivered",
-        ));
+        return Err(ProposalError::Failed(report.ending.exit_code).into());
     }
     Ok((report, result))
 }
 
 /// Reads a plain file; a link could lead anywhere.
-fn read_plain(path: &Path) -> Result<Vec<u8>, Failure> {
-    let wrong = |error: String| conflict(format!("{}: {error}", path.display()), "download the artefact again");
+fn read_plain(path: &Path) -> Result<Vec<u8>, ProposalError> {
+    let wrong = |cause: String| ProposalError::Artefact { path: path.display().to_string(), cause };
     let metadata = path.symlink_metadata().map_err(|error| wrong(error.to_string()))?;
     if !metadata.is_file() {
         return Err(wrong("it is not a regular file".to_owned()));
@@ -242,9 +218,7 @@ fn read_plain(path: &Path) -> Result<Vec<u8>, Failure> {
 
 /// Returns the policy of the trusted commit. Delivering is what this job is for, as with `qwen apply`.
 fn policy(job: &Job, repository: &Repository, trusted: &Trusted) -> Result<Chosen, Failure> {
-    let folder = Temporary::new("policy-").map_err(|error| {
-        conflict(format!("cannot make a temporary directory: {error}"), "set TMPDIR to a writable one")
-    })?;
+    let folder = Temporary::new("policy-").map_err(ProposalError::Temporary)?;
     let cwd = &job.environment.cwd;
     let named = match &job.inputs.policy {
         Some(named) => Some(trusted_policy::find(named, &repository.top, cwd, trusted, &folder.path().join("policy"))?),
@@ -305,7 +279,7 @@ fn inert(text: &str) -> String {
     plain
 }
 
-fn order(job: &Job, report: &Report, title: &str) -> Result<Order, Failure> {
+fn order(job: &Job, report: &Report, title: &str) -> Result<Order, ProposalError> {
     let line = |text: &str| -> String { text.chars().filter(|c| !c.is_control()).take(200).collect() };
     let model = report.ran.model.as_deref().map(line).filter(|model| !model.trim().is_empty());
     let assisted = format!("qwen-run:{}", model.as_deref().unwrap_or("unknown"));
@@ -320,8 +294,7 @@ fn order(job: &Job, report: &Report, title: &str) -> Result<Order, Failure> {
     trailers.extend(recipe.as_deref().map(|recipe| ("Qwen-Recipe", recipe)));
     trailers.push(("Qwen-Run-Id", run));
     let body: String = inert(&report.answer.result).chars().take(4_000).collect();
-    let message = message(title, &body, &trailers)
-        .map_err(|problem| conflict(format!("the commit's message: {problem}"), "correct git.subject of the recipe"))?;
+    let message = message(title, &body, &trailers).map_err(|problem| ProposalError::Message(problem.to_string()))?;
     let committer = Person { name: COMMITTER.0.to_owned(), email: COMMITTER.1.to_owned() };
     Ok(Order {
         message,

@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::{GuardedLog, Job, open, say, say_failure, trusted, trusted_policy};
+use super::error::CiError;
+use super::job::{GuardedLog, Job, open, say, say_failure, trusted};
+use super::trusted_policy;
 use crate::bounded;
 use crate::cli::usage::{self, UsageError};
 use crate::cli::{Command, RunArgs};
@@ -12,9 +14,12 @@ use crate::event::{Event, RunFinished};
 use crate::exit::Exit;
 use crate::policy::trigger::{Trigger, Verdict};
 use crate::recipe::builtin;
-use crate::run::outputs::{Streams, new_id, outputs};
-use crate::run::trust::Trusted;
-use crate::run::{Failure, outcome, place, run as run_agent};
+use crate::run::Failure;
+use crate::run::finish::outcome;
+use crate::run::output::outputs::{Streams, new_id, outputs};
+use crate::run::place;
+use crate::run::rules::trust::Trusted;
+use crate::run::run as run_agent;
 use crate::tool_name::{READING, ToolId};
 
 /// The largest structured answer that becomes an output; the result file has any.
@@ -85,21 +90,15 @@ async fn ready(job: &Job, files: &Files) -> Result<Ready, Failure> {
     let mut arguments = match usage::parse(words) {
         Ok(cli) => match cli.command {
             Some(Command::Run(arguments)) => arguments,
-            _ => return Err(Failure::new(Exit::Usage, "the inputs do not make a run", "give recipe or prompt")),
+            _ => return Err(CiError::NotARun.into()),
         },
         Err(UsageError::Wrong { message, hint, .. }) => {
-            return Err(Failure::new(Exit::Usage, message, hint.unwrap_or_default()));
+            return Err(CiError::Flags { message, hint: hint.unwrap_or_default() }.into());
         }
-        Err(UsageError::Help(_)) => return Err(Failure::new(Exit::Usage, "the inputs do not make a run", "")),
+        Err(UsageError::Help(_)) => return Err(CiError::NotARun.into()),
     };
     files.set(&mut arguments);
-    let event_name = job.variable("GITHUB_EVENT_NAME").ok_or_else(|| {
-        Failure::new(
-            Exit::Usage,
-            "GITHUB_EVENT_NAME is not set, so it is unknown who started this run",
-            "use it in a job of GitHub Actions; elsewhere use `qwen run`",
-        )
-    })?;
+    let event_name = job.variable("GITHUB_EVENT_NAME").ok_or(CiError::NoEvent)?;
     let place = open(&job.inputs, &job.environment)?;
     let trusted = trusted(job, &place)?;
     let top = place.top();
@@ -115,7 +114,7 @@ async fn ready(job: &Job, files: &Files) -> Result<Ready, Failure> {
 }
 
 /// Asks who may start the run. `Some` says why nothing starts although nobody did wrong.
-async fn guard(job: &Job, event_name: &str, is_harmless: bool) -> Result<Option<String>, Failure> {
+async fn guard(job: &Job, event_name: &str, is_harmless: bool) -> Result<Option<String>, CiError> {
     let event = job.event();
     let actor = job.variable("GITHUB_ACTOR").unwrap_or_default();
     let triggering_actor = job.variable("GITHUB_TRIGGERING_ACTOR").unwrap_or_default();
@@ -131,32 +130,23 @@ async fn guard(job: &Job, event_name: &str, is_harmless: bool) -> Result<Option<
     let people = match trigger.judge() {
         Verdict::Start => return Ok(None),
         Verdict::Skip(why) => return Ok(Some(why)),
-        Verdict::Refuse(why) => return Err(refused(why)),
+        Verdict::Refuse(why) => return Err(CiError::Refused(why)),
         Verdict::Ask(people) => people,
     };
-    let forge = job.forge().map_err(|error| refused(format!("cannot check who may start this run: {error}")))?;
+    let forge =
+        job.forge().map_err(|error| CiError::Refused(format!("cannot check who may start this run: {error}")))?;
     for login in people {
         match forge.may_write(&login).await {
             Ok(true) => {}
-            Ok(false) => return Err(refused(format!("{login} may not write to this repository"))),
+            Ok(false) => return Err(CiError::Refused(format!("{login} may not write to this repository"))),
             Err(error) => {
-                return Err(refused(format!(
+                return Err(CiError::Refused(format!(
                     "GitHub does not say whether {login} may write to this repository: {error}"
                 )));
             }
         }
     }
     Ok(None)
-}
-
-fn refused(why: String) -> Failure {
-    let mut failure = Failure::new(
-        Exit::Denied,
-        format!("the run was not started: {why}"),
-        "somebody with write access can start it; allow-actors lists others by name",
-    );
-    failure.error.code = "refused_trigger".to_owned();
-    failure
 }
 
 /// Tells whether the recipe can neither change files, run commands nor use the network, whatever the policy allows: its
@@ -211,10 +201,8 @@ fn streams(log: &GuardedLog) -> Streams {
     }
 }
 
-fn read_report(path: &Path) -> Result<Report, Failure> {
-    let wrong = |error: String| {
-        Failure::new(Exit::Failed, format!("{}: {error}", path.display()), "make the temporary directory writable")
-    };
+fn read_report(path: &Path) -> Result<Report, CiError> {
+    let wrong = |cause: String| CiError::Result { path: path.display().to_string(), cause };
     let bytes = bounded::regular(path, bounded::PRODUCT).map_err(|error| wrong(error.to_string()))?;
     serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))
 }

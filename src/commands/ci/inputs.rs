@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::exit::Exit;
-use crate::run::Failure;
+use super::error::CiError;
 use crate::secret::Secret;
 use crate::settings::Environment;
 
@@ -90,42 +89,36 @@ impl Inputs {
     }
 
     /// Fails for an input that cannot be what it says.
-    pub(super) fn check(&self) -> Result<(), Failure> {
+    pub(super) fn check(&self) -> Result<(), CiError> {
         match &self.problem {
-            Some(problem) => Err(Failure::new(Exit::Usage, problem.clone(), "docs/github-action.md lists the inputs")),
+            Some(problem) => Err(CiError::Input(problem.clone())),
             None => Ok(()),
         }
     }
 
     /// Returns the command line of the run, with the inputs as values of flags: none can become a flag.
-    pub(super) fn arguments(&self) -> Result<Vec<String>, Failure> {
+    pub(super) fn arguments(&self) -> Result<Vec<String>, CiError> {
         self.check()?;
-        let wrong = |message: &str, hint: &str| Err(Failure::new(Exit::Usage, message, hint));
         let mut arguments = vec!["qwen".to_owned(), "run".to_owned(), "--no-stdin".to_owned()];
         match (&self.recipe, &self.prompt) {
             (Some(recipe), None) => arguments.push(format!("--recipe={recipe}")),
             (None, Some(prompt)) => arguments.push(format!("--prompt={prompt}")),
-            (Some(_), Some(_)) => return wrong("both recipe and prompt are given", "give one of the two inputs"),
-            (None, None) => return wrong("neither recipe nor prompt is given", "give one of the two inputs"),
+            (Some(_), Some(_)) => return Err(CiError::TwoTasks),
+            (None, None) => return Err(CiError::NoTask),
         }
         if self.recipe.is_none() && !self.params.is_empty() {
-            return wrong("params are given without a recipe", "a prompt has no parameters");
+            return Err(CiError::ParamsAlone);
         }
         for param in &self.params {
             if param.ends_with("=-") {
-                return wrong("a parameter is to come from standard input, and a job has none", "give key=value");
+                return Err(CiError::StandardInput);
             }
             arguments.push(format!("--param={param}"));
         }
         match self.changes.as_deref() {
             None | Some("dry-run") => arguments.push("--dry-run".to_owned()),
             Some(mode @ ("apply" | "commit")) => arguments.push(format!("--{mode}")),
-            Some(other) => {
-                return wrong(
-                    &format!("the input changes is `{other}`"),
-                    "give dry-run, apply or commit; a push is for a second job (job: apply)",
-                );
-            }
+            Some(other) => return Err(CiError::Changes(other.to_owned())),
         }
         for (flag, value) in [
             ("fail-on", &self.fail_on),
@@ -145,6 +138,8 @@ impl Inputs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::CliError as _;
+    use crate::exit::Exit;
 
     fn inputs(values: &[(&str, &str)]) -> Inputs {
         let variables = values.iter().map(|(name, value)| (format!("QWEN_CI_{name}"), (*value).to_owned())).collect();
@@ -176,9 +171,9 @@ mod tests {
             (&[("RECIPE", "a"), ("ANNOTATIONS", "yes")], "annotations"),
             (&[("RECIPE", "a"), ("TOKEN", "a b")], "github-token"),
         ] {
-            let failure = inputs(values).arguments().unwrap_err();
-            assert_eq!(failure.exit, Exit::Usage);
-            assert!(failure.error.message.contains(part), "{}", failure.error.message);
+            let error = inputs(values).arguments().unwrap_err();
+            assert_eq!(error.exit(), Exit::Usage);
+            assert!(error.to_string().contains(part), "{error}");
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::exit::Exit;
+use super::error::{CiError, TrustedPolicyError};
 use crate::path::RelPath;
 use crate::run::Failure;
-use crate::run::trust::Trusted;
+use crate::run::rules::trust::Trusted;
 use crate::workspace::private_file::{SECRET, replace};
 
 /// Returns what `--policy` is to be: a builtin as it is, a file outside of the checkout as it is there, a file of the
@@ -23,37 +23,21 @@ pub(super) fn find(named: &str, top: &Path, cwd: &Path, trusted: &Trusted, folde
     let Some(inside) = inside else {
         return match path.is_absolute() {
             true => Ok(named.to_owned()),
-            false => Err(Failure::new(
-                Exit::Config,
-                format!("the policy {named} is not a path inside the repository"),
-                "give a path relative to the repository's top directory, or builtin:NAME",
-            )),
+            false => Err(TrustedPolicyError::Outside(named.to_owned()).into()),
         };
     };
     if trusted.checkout {
         return Ok(cwd.join(inside.under(top)).display().to_string());
     }
     let Some(tree) = &trusted.tree else {
-        return Err(Failure::new(
-            Exit::Config,
-            format!("the policy {named} cannot be read: no commit is trusted here: {}", trusted.why_not),
-            "name a commit with trusted-ref, or a builtin policy",
-        ));
+        let why = trusted.why_not.clone();
+        return Err(TrustedPolicyError::NoCommit { named: named.to_owned(), why }.into());
     };
-    let failed = |error: crate::git::trusted::TrustedError| {
-        Failure::new(
-            Exit::Config,
-            format!("the policy {named}: {error}"),
-            "put a regular file there, in the trusted commit",
-        )
-    };
+    let failed = |cause| TrustedPolicyError::Unreadable { named: named.to_owned(), cause };
     let name = inside.to_string_lossy();
     if tree.read(&name).map_err(failed)?.is_none() {
-        return Err(Failure::new(
-            Exit::Config,
-            format!("the policy {named} is not in the trusted commit ({})", tree.why),
-            "commit it there first, or name another one",
-        ));
+        let why = tree.why.clone();
+        return Err(TrustedPolicyError::Missing { named: named.to_owned(), why }.into());
     }
     // A policy may extend one that is next to it.
     let beside = inside.parent().filter(|parent| !parent.is_root()).map(|parent| parent.to_string_lossy());
@@ -66,11 +50,8 @@ pub(super) fn find(named: &str, top: &Path, cwd: &Path, trusted: &Trusted, folde
     for name in &names {
         if let Some(bytes) = tree.read(name).map_err(failed)? {
             replace(&folder.join(name), &bytes, Some(SECRET)).map_err(|error| {
-                Failure::new(
-                    Exit::Failed,
-                    format!("{}: {error}", folder.display()),
-                    "make the temporary directory writable",
-                )
+                let (path, cause) = (folder.display().to_string(), error.to_string());
+                CiError::Result { path, cause }
             })?;
         }
     }

@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::super::print;
-use super::of_git;
+use super::super::console::print;
+use super::asked::of_git;
+use super::error::HookError;
 use crate::bounded;
 use crate::cli::WorkspaceArgs;
 use crate::cli::hook::Which;
@@ -40,14 +41,11 @@ pub(super) fn install(
         refuse(repository, &folder, name)?;
     }
     // The helper's `/proc/self/exe` would be the shell that runs the hook.
-    let program = std::env::current_exe().map_err(|error| {
-        Failure::new(Exit::Failed, format!("cannot find the path of this program: {error}"), "start it by its path")
-    })?;
+    let program = std::env::current_exe().map_err(HookError::NoProgram)?;
     for name in &names {
         let path = folder.join(name);
-        private_file::replace(&path, script(name, &program).as_bytes(), Some(0o755)).map_err(|error| {
-            Failure::new(Exit::Conflict, format!("{}: {error}", path.display()), "make the directory writable")
-        })?;
+        private_file::replace(&path, script(name, &program).as_bytes(), Some(0o755))
+            .map_err(|cause| HookError::Unwritable { path: path.display().to_string(), cause })?;
         print(out, &format!("wrote {}\n", escape(&path.display().to_string())))?;
     }
     Ok(Exit::Ok)
@@ -69,9 +67,7 @@ pub(super) fn uninstall(
         match content(&path) {
             None => {}
             Some(text) if is_ours(&text) => {
-                private_file::remove(&path).map_err(|error| {
-                    Failure::new(Exit::Conflict, format!("{shown}: {error}"), "make the directory writable")
-                })?;
+                private_file::remove(&path).map_err(|cause| HookError::Unwritable { path: shown.clone(), cause })?;
                 print(out, &format!("removed {shown}\n"))?;
             }
             Some(_) => {
@@ -82,14 +78,12 @@ pub(super) fn uninstall(
     Ok(Exit::Ok)
 }
 
-fn repository(place: &Place) -> Result<&Repository, Failure> {
-    place.repository().ok_or_else(|| {
-        Failure::new(Exit::Conflict, "this directory is not in a git repository with a work tree", "run it inside one")
-    })
+fn repository(place: &Place) -> Result<&Repository, HookError> {
+    place.repository().ok_or(HookError::NoRepository)
 }
 
 /// Returns the directory in which git looks for hooks: `core.hooksPath`, else the one that all work trees share.
-fn folder(repository: &Repository, environment: &Environment) -> Result<PathBuf, Failure> {
+fn folder(repository: &Repository, environment: &Environment) -> Result<PathBuf, HookError> {
     let values = repository.git().run(&["config", "--type=path", "-z", "--get-all", "core.hooksPath"], b"");
     let values = values.unwrap_or_default();
     let mut values: Vec<&[u8]> = values.split(|byte| *byte == 0).filter(|value| !value.is_empty()).collect();
@@ -98,19 +92,16 @@ fn folder(repository: &Repository, environment: &Environment) -> Result<PathBuf,
     let Some(value) = values.last() else {
         let hooks = repository.common_dir.join("hooks");
         if is_link_out(&hooks, &[repository.common_dir.clone(), repository.top.clone()]) {
-            let message = format!("{} is a link that leads out of this repository", hooks.display());
-            return Err(Failure::new(Exit::Conflict, message, "replace the link with a directory"));
+            return Err(HookError::LinkOut(hooks.display().to_string()));
         }
         return Ok(hooks);
     };
     let value = std::str::from_utf8(value).map_err(|error| of_git(&format!("core.hooksPath: {error}")))?;
     let folder = repository.top.join(value);
     if !folder.starts_with(&repository.top) && !folder.starts_with(&repository.common_dir) {
-        return Err(Failure::new(
-            Exit::Conflict,
-            format!("core.hooksPath is {value}, outside this repository: other repositories use its hooks, too"),
-            format!("write `qwen hook NAME \"$@\"` into the hooks there by hand{}", home_hint(&folder, environment)),
-        ));
+        let more = home_hint(&folder, environment);
+        let hint = format!("write `qwen hook NAME \"$@\"` into the hooks there by hand{more}");
+        return Err(HookError::Outside { value: value.to_owned(), hint });
     }
     Ok(folder)
 }
@@ -121,7 +112,7 @@ fn home_hint(folder: &Path, environment: &Environment) -> &'static str {
 }
 
 /// Refuses where another program manages the hooks, or a hook of somebody's is there; says what to add to it.
-fn refuse(repository: &Repository, folder: &Path, name: &str) -> Result<(), Failure> {
+fn refuse(repository: &Repository, folder: &Path, name: &str) -> Result<(), HookError> {
     let path = folder.join(name);
     let found = content(&path).or_else(|| path.symlink_metadata().is_ok().then(String::new));
     if found.as_deref().is_some_and(is_ours) {
@@ -158,7 +149,7 @@ fn refuse(repository: &Repository, folder: &Path, name: &str) -> Result<(), Fail
     } else {
         return Ok(());
     };
-    Err(Failure::new(Exit::Conflict, format!("{}: {who}", path.display()), hint))
+    Err(HookError::Managed { path: path.display().to_string(), who, hint })
 }
 
 fn content(path: &Path) -> Option<String> {

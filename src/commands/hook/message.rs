@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use super::{Asked, BUDGET, Reply, given, print, skipped};
+use super::super::console::print;
+use super::asked::{Asked, BUDGET, Reply, given, skipped};
+use super::error::HookError;
 use crate::bounded;
 use crate::exit::Exit;
 use crate::run::Failure;
@@ -27,7 +29,7 @@ pub(super) async fn draft(
         return Ok(Exit::Ok);
     }
     let file = environment.cwd.join(file);
-    let unreadable = |problem: String| Failure::new(Exit::Input, format!("{}: {problem}", file.display()), "");
+    let unreadable = |problem: String| HookError::Message { path: file.display().to_string(), problem };
     let written = bounded::regular_text(&file, LARGEST).map_err(|error| unreadable(error.to_string()))?;
     let comment = comment(asked, &written);
     if !is_open(&written, &comment) {

@@ -2,14 +2,14 @@
 
 use std::io::Write;
 
-use super::{Asked, BUDGET, Line, of_git, report};
+use super::asked::{Asked, BUDGET, Line, of_git, report};
 use crate::exit::Exit;
 use crate::path::RelPath;
 use crate::policy::redact::Secrets;
 use crate::run::Failure;
 use crate::run::error::SetupError;
-use crate::run::from_hook::is_generated;
-use crate::run::prepare::secret_variables;
+use crate::run::output::masking::secret_variables;
+use crate::run::recipe::from_hook::is_generated;
 use crate::verify::findings::new_side;
 
 /// Configuration for git that overrides the user's and starts no program of the repository.

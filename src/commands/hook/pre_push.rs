@@ -3,7 +3,8 @@
 use std::io::{IsTerminal as _, Write};
 use std::time::{Duration, Instant};
 
-use super::{Asked, given, of_git};
+use super::asked::{Asked, given, of_git, skipped};
+use super::error::HookError;
 use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
 use crate::exit::Exit;
 use crate::git::Git;
@@ -48,8 +49,7 @@ pub(super) async fn run(
         Vec::new()
     } else {
         let read = read_standard_input(tokio::io::stdin(), CAP, FIRST_BYTE).await;
-        let unreadable = |error| Failure::new(Exit::Input, format!("standard input: {error}"), "");
-        updates(&read.map_err(unreadable)?.text)
+        updates(&read.map_err(HookError::StandardInput)?.text)
     };
     let mut ranges: Vec<(String, String)> = Vec::new();
     for update in &updates {
@@ -66,7 +66,7 @@ pub(super) async fn run(
     for (base, tip) in ranges.into_iter().take(MOST) {
         if Some(&tip) != head.as_ref() && !names.iter().any(|name| name == "head") {
             let reason = format!("{} is not checked out, and the recipe has no parameter `head`", short(&tip));
-            exit = exit.or_worse(super::skipped(asked.common, err, &reason)?);
+            exit = exit.or_worse(skipped(asked.common, err, &reason)?);
             continue;
         }
         let given = [("base", &base), ("head", &tip)];

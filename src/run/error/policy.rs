@@ -51,6 +51,16 @@ pub enum PolicyError {
     /// Others than root could write the machine's file.
     #[error("{0} can be written by others than root, and it restricts every run on this machine")]
     MachineOwner(String),
+    /// An entry of a list of tools is wrong.
+    #[error("{origin}: `{text}` in a list of tools: {problem}")]
+    ToolList {
+        /// Where.
+        origin: String,
+        /// The entry.
+        text: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// The files make no policy.
     #[error(transparent)]
     Layers(Box<LayerError>),
@@ -82,6 +92,10 @@ impl CliError for PolicyError {
             PolicyError::Checkout { .. } => "make it a readable file, or remove it",
             PolicyError::Machine { .. } => "make it readable, or remove it",
             PolicyError::MachineOwner(_) => "chown root and chmod go-w, or remove it",
+            PolicyError::ToolList { .. } => {
+                "write a tool's name, or run_shell_command(COMMAND), WebFetch(domain:HOST), Read(GLOB), Edit(GLOB), \
+                 mcp__SERVER(TOOL)"
+            }
             PolicyError::Layers(_) => "correct the file; test it with `qwen policy check --policy FILE -- 'COMMAND'`",
             PolicyError::Alone(_) => "correct the file",
             PolicyError::Tests(_) => "correct the rules or the test; run `qwen policy explain` to see why",

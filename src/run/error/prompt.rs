@@ -55,6 +55,14 @@ pub enum PromptError {
         /// Why.
         why: String,
     },
+    /// An image cannot be used.
+    #[error("--image {path}: {problem}")]
+    Image {
+        /// The file.
+        path: String,
+        /// Why.
+        problem: String,
+    },
     /// No command has the name.
     #[error("unknown command /{name}")]
     UnknownCommand {
@@ -126,6 +134,7 @@ impl CliError for PromptError {
             | PromptError::NoPath(_)
             | PromptError::Attached { .. }
             | PromptError::Resource { .. }
+            | PromptError::Image { .. }
             | PromptError::UnknownCommand { .. }
             | PromptError::OtherCommand { .. }
             | PromptError::CommandFile(_)
@@ -146,6 +155,7 @@ impl CliError for PromptError {
             PromptError::NoPath(_) => "correct it, or write \\@ for a literal @",
             PromptError::Attached { .. } => "name a file of the workspace that the policy allows to read",
             PromptError::Resource { .. } => "run `qwen mcp list -v` to see what the server offers",
+            PromptError::Image { .. } => "name a PNG, JPEG, GIF, WebP or BMP file",
             PromptError::Denied { .. } => "allow it under `tools`, `paths.read` or `mcp` in the policy",
             PromptError::UnknownCommand { hint, .. } => hint,
             PromptError::OtherCommand { instead, .. } => instead,

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::base::{CliError, Code, Diagnostic};
 use crate::exit::Exit;
+use crate::git::trusted::TrustedError;
 use crate::policy::layers::LayerError;
 
 /// Why a recipe does not run.
@@ -43,6 +44,9 @@ pub enum RecipeError {
         /// The cause.
         cause: Box<LayerError>,
     },
+    /// The commit that a hook reads recipes from cannot be read.
+    #[error("{0}")]
+    Head(TrustedError),
     /// It delivers to a branch and names none.
     #[error("R005: `git.changes: branch` needs `git.branch`")]
     NoBranch,
@@ -61,6 +65,7 @@ impl CliError for RecipeError {
             RecipeError::ParamsAlone | RecipeError::StandardInputTwice => Exit::Usage,
             RecipeError::NotGranted(_) => Exit::Denied,
             RecipeError::Random(_) => Exit::Failed,
+            RecipeError::Head(_) => Exit::Config,
             RecipeError::Wrong(_)
             | RecipeError::StandardInput(_)
             | RecipeError::ParamsFile { .. }
@@ -84,6 +89,7 @@ impl CliError for RecipeError {
             RecipeError::ParamsFile { .. } => "name a file of JSON or YAML",
             RecipeError::Params(_) => "write one key for each parameter",
             RecipeError::Needs { .. } => "correct the globs",
+            RecipeError::Head(_) => "run `git status` there and correct what it reports",
             RecipeError::NoBranch => "name the branch in the recipe, or with --branch",
         }))
     }

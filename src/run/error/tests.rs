@@ -1,11 +1,18 @@
 use std::io::{Error, ErrorKind};
 
 use super::*;
+use crate::base::CliError;
 use crate::base::{Code, Diagnostic, Location, Span};
+use crate::deliver::DeliverError;
+use crate::exit::Exit;
 use crate::git::repository::RepositoryError;
+use crate::git::trusted::TrustedError;
+use crate::model::local::LocalError;
 use crate::model::{ErrorClass, ModelError};
 use crate::policy::layers::LayerError;
+use crate::sandbox::SandboxError;
 use crate::settings::Origin;
+use crate::settings::SettingsError;
 use crate::settings::keys::KeyError;
 use crate::workspace::WorkspaceError;
 
@@ -47,8 +54,12 @@ fn what_a_command_works_with_is_missing_with_these_words() {
         &SetupError::Sandbox(SandboxError::Refused(text("why"))),
         &SetupError::Sandbox(SandboxError::NotStarted(text("why"))),
         &SetupError::Strict(vec![text("one"), text("two")]),
+        &SetupError::Hooks { event: text("Stop"), problem: text("why") },
+        &SetupError::Blocked(text("why")),
+        &SetupError::NoPrice(text("m")),
+        &SetupError::Bug(text("why")),
         &SetupError::Output(io()),
-    ]), @r"
+    ]), @r#"
     63 conflict: cannot make a temporary directory: not found
       set TMPDIR to a writable directory
     52 config: FILE:1:2: wrong
@@ -65,8 +76,16 @@ fn what_a_command_works_with_is_missing_with_these_words() {
       run `qwen sandbox doctor` to see which isolation is available
     52 config: one; two
       correct it, or leave out --strict to get a warning instead
+    52 config: hooks.Stop: why
+      write [{"matcher": "edit|write_file", "hooks": [{"type": "command", "command": "…"}]}]
+    60 hook: a SessionStart hook blocked the run: why
+      check `hooks` in the settings; `qwen doctor` shows which file
+    52 config: --max-cost-usd needs a price, and the price of m is unknown
+      use --max-total-tokens instead
+    1 internal: a bug in qwen: why
+      report this bug with the command line
     1 failed: cannot write standard output: not found
-    ");
+    "#);
 }
 
 #[test]
@@ -104,6 +123,7 @@ fn a_policy_is_missing_with_these_words() {
         &PolicyError::Checkout { path: text(".qwen/policy.yaml"), cause: io() },
         &PolicyError::Machine { path: text("/etc/qwen/policy.yaml"), cause: io() },
         &PolicyError::MachineOwner(text("/etc/qwen/policy.yaml")),
+        &PolicyError::ToolList { origin: text("FILE:1:2"), text: text("x"), problem: text("why") },
         &PolicyError::Layers(layer()),
         &PolicyError::Alone(layer()),
         &PolicyError::Tests(layer()),
@@ -122,6 +142,8 @@ fn a_policy_is_missing_with_these_words() {
       make it readable, or remove it
     52 config: /etc/qwen/policy.yaml can be written by others than root, and it restricts every run on this machine
       chown root and chmod go-w, or remove it
+    52 config: FILE:1:2: `x` in a list of tools: why
+      write a tool's name, or run_shell_command(COMMAND), WebFetch(domain:HOST), Read(GLOB), Edit(GLOB), mcp__SERVER(TOOL)
     52 config: the test is wrong
       correct the file; test it with `qwen policy check --policy FILE -- 'COMMAND'`
     52 config: the test is wrong
@@ -148,6 +170,7 @@ fn a_prompt_is_missing_with_these_words() {
         &PromptError::NoPath(text("@p")),
         &PromptError::Attached { named: text("p:1-2"), why: text("why") },
         &PromptError::Resource { path: text("server:uri"), why: text("why") },
+        &PromptError::Image { path: text("p"), problem: text("why") },
         &PromptError::Denied { path: text("p"), why: text("why") },
         &PromptError::UnknownCommand { name: text("c"), hint: text("did you mean /d?") },
         &PromptError::OtherCommand { name: text("c"), instead: "use the shell" },
@@ -172,6 +195,8 @@ fn a_prompt_is_missing_with_these_words() {
       name a file of the workspace that the policy allows to read
     42 input: @server:uri: why
       run `qwen mcp list -v` to see what the server offers
+    42 input: --image p: why
+      name a PNG, JPEG, GIF, WebP or BMP file
     60 denied: @p in the prompt: why
       allow it under `tools`, `paths.read` or `mcp` in the policy
     42 input: unknown command /c
@@ -205,6 +230,7 @@ fn a_recipe_does_not_run_with_these_words() {
         &RecipeError::ParamsFile { path: text("p.yaml"), why: text("why") },
         &RecipeError::Params(text("p.yaml:1:2: wrong")),
         &RecipeError::Needs { file: text("r.yaml"), cause: layer() },
+        &RecipeError::Head(TrustedError::Missing { revision: text("HEAD") }),
         &RecipeError::NoBranch,
         &RecipeError::Random(getrandom::Error::UNEXPECTED),
     ]), @r"
@@ -230,6 +256,8 @@ fn a_recipe_does_not_run_with_these_words() {
       write one key for each parameter
     42 input: R005: r.yaml: `needs`: the test is wrong
       correct the globs
+    52 config: the trusted ref HEAD is not in this clone
+      run `git status` there and correct what it reports
     42 input: R005: `git.changes: branch` needs `git.branch`
       name the branch in the recipe, or with --branch
     1 failed: the system provides no random numbers: unexpected situation
@@ -369,5 +397,148 @@ fn a_model_is_missing_with_these_words() {
     41 auth: refused
       do this
     52 config: refused
+    ");
+}
+
+#[test]
+fn an_answer_or_a_check_is_missing_with_these_words() {
+    let flag =
+        |hint: Option<&str>| VerifyError::Flag { command: text("make"), reason: text("why"), hint: hint.map(text) };
+    let words = |help: Option<&str>| VerifyError::Words { name: text("c"), problem: text("why"), help: help.map(text) };
+    let fails = |same, violation: Option<&str>| VerifyError::StillFails {
+        name: text("the check `c`"),
+        same,
+        attempt: 2,
+        violation: violation.map(text),
+    };
+    insta::assert_snapshot!(listed(&[
+        &AnswerError::Schema(text("why")),
+        &AnswerError::Flag(text("why")),
+        &AnswerError::Unfit(text("at /: why")),
+        &words(None),
+        &words(Some("do this")),
+        &flag(None),
+        &flag(Some("do this")),
+        &VerifyError::BrokenBase(text("c")),
+        &VerifyError::NothingFails,
+        &fails(false, None),
+        &fails(true, Some("too many files")),
+    ]), @r"
+    42 input: the schema of the answer: why
+      correct the schema
+    42 input: --json-schema: why
+      give a JSON Schema of an object, or @FILE
+    62 schema: the answer does not fit the schema: at /: why
+      use a stronger model or a simpler schema
+    42 input: verify.checks.c: why
+      correct the parameter
+    42 input: verify.checks.c: why
+      do this
+    2 usage: --verify 'make': why
+      write a simpler command, or put it into a script
+    2 usage: --verify 'make': why
+      do this
+    64 verify: check `c` already fails on the unchanged tree
+      repair it first; its output is under verify in the result
+    64 verify: the checks already pass on the unchanged tree, and the recipe expects a failure
+      correct the check, or leave the run out
+    64 verify: the check `c` still fails after attempt 2
+      see verify in the result for the checks; nothing was delivered, and the result has the patch unless it was discarded
+    64 verify: the check `c` failed in the same way again after attempt 2: too many files
+      see verify in the result for the checks; nothing was delivered, and the result has the patch unless it was discarded
+    ");
+}
+
+#[test]
+fn a_change_is_not_delivered_with_these_words() {
+    let delivered = DeliverError::Denied { message: text("why"), hint: text("do this") };
+    insta::assert_snapshot!(listed(&[
+        &DeliveryError::Message(text("why")),
+        &DeliveryError::Ignored(text("why")),
+        &DeliveryError::RolledBack(text("1")),
+        &DeliveryError::NotRolledBack(io()),
+        &DeliveryError::Repository(RepositoryError::Io { path: "/w".into(), cause: io() }),
+        &DeliveryError::Files(WorkspaceError::NotFound("/w".into())),
+        &delivered,
+    ]), @r"
+    42 input: the commit's message: why
+      give one with --message
+    63 conflict: cannot read the output of commands in ignored directories: why
+      nothing was delivered; run again
+    63 conflict: run 1 was interrupted while applying changes; they have been rolled back
+      run again
+    63 conflict: an earlier delivery was interrupted and cannot be rolled back: not found
+      run `qwen undo`: it tries again and names the file
+    63 conflict: /w: not found
+      run `git status` there
+    63 conflict: file not found: /w
+      make the directory readable
+    60 denied: why
+      do this
+    ");
+}
+
+#[test]
+fn the_files_of_a_checkout_do_not_count_with_these_words() {
+    insta::assert_snapshot!(listed(&[
+        &TrustError::NoRepository(text("main")),
+        &TrustError::Unreadable { path: text(".qwen/settings.json"), cause: io() },
+        &TrustError::Undetermined { name: text("a hook"), what: text("`x`"), not_trusted: text("why") },
+        &TrustError::TooMany { name: text("a hook"), word: text("src"), most: 500 },
+        &TrustError::Changed { name: text("a hook"), file: text("x"), why: text("why") },
+        &TrustedError::Missing { revision: text("main") },
+        &TrustedError::Unfit { path: text("p"), reason: text("is a link") },
+    ]), @r"
+    52 config: `--trusted-ref main` requires a git repository
+      run in a clone, or leave the flag out
+    52 config: .qwen/settings.json: not found
+      make it readable, or remove it
+    52 config: a hook is not started: `x` may name a file of the checkout, why
+      name a program by an absolute path or ~/ that does not point into the checkout through a link, or give --trust-checkout if the change is your own
+    52 config: a hook names src, a directory of more than 500 files of the checkout
+      name the file that it starts, or keep its program outside the checkout
+    52 config: a hook starts x, why
+      keep its program, and the targets of links to it, outside the checkout, or give --trust-checkout if the change is your own
+    52 config: the trusted ref main is not in this clone
+      fetch it (`fetch-depth: 0` in actions/checkout, or `git fetch origin`), or name another with --trusted-ref
+    52 config: p in the trusted commit is a link
+      put a regular file there, in the trusted commit
+    ");
+}
+
+#[test]
+fn an_input_of_a_recipe_is_missing_with_these_words() {
+    let wrong = |problem| ContextError { name: text("c"), problem };
+    insta::assert_snapshot!(listed(&[
+        &wrong(InputProblem::Empty),
+        &wrong(InputProblem::TooLarge(text("it has 9 bytes"))),
+        &wrong(InputProblem::TooMuch(9)),
+        &wrong(InputProblem::Template { problem: text("why"), help: text("do this") }),
+        &wrong(InputProblem::Outside(text("../p"))),
+        &wrong(InputProblem::Command { command: text("ls"), how: text("ended with 1"), tail: text("no") }),
+        &wrong(InputProblem::Link(text("p"))),
+        &wrong(InputProblem::Unreadable(WorkspaceError::NotFound("/w".into()))),
+        &wrong(InputProblem::NoRepository),
+        &wrong(InputProblem::Diff(text("why"))),
+    ]), @r"
+    42 input: context.c: it is empty
+      remove `on_empty: fail`, or provide the input
+    42 too_large: context.c: it has 9 bytes
+      raise `max_bytes`, or narrow the input
+    42 input: context.c: the inputs have more than 9 bytes
+      raise `limits.context_bytes`
+    42 input: context.c: why
+      do this
+    42 input: context.c: `../p` is not inside the workspace
+    42 input: context.c: `ls` ended with 1: no
+      `ok_exit` lists the codes that count as success
+    42 input: context.c: p is a link
+      name the file itself
+    42 input: context.c: file not found: /w
+      name a file that can be read
+    42 input: context.c: not in a git repository
+      run it inside one
+    42 input: context.c: why
+      name a range that exists in this clone; in CI fetch more history
     ");
 }

@@ -10,7 +10,7 @@ use crate::policy::decision::Decision;
 use crate::policy::grant::{Grant, Start};
 use crate::policy::layers::{LayerText, Standing};
 use crate::policy::{Facts, Policy};
-use crate::run::outcome::git_facts;
+use crate::run::rules::facts::git_facts;
 use crate::workspace::disk::Disk;
 
 const SETUP: &str = "

@@ -1,0 +1,44 @@
+//! Reads what a command names, and prints what it says.
+
+use std::io::Write;
+use std::path::Path;
+
+use super::error::CommandError;
+use crate::bounded;
+use crate::exit::Exit;
+use crate::policy::Policy;
+use crate::run::Failure;
+use crate::run::error::{PolicyError, SetupError};
+use crate::run::rules::policy_layers;
+use crate::settings::Environment;
+
+/// Reads a file that a command names; `-` is standard input.
+pub(super) fn read(path: &Path, environment: &Environment) -> Result<Vec<u8>, CommandError> {
+    let result = match path.as_os_str() == "-" {
+        true => bounded::to_the_end(std::io::stdin(), bounded::PRODUCT),
+        false => bounded::named(&environment.cwd.join(path), bounded::PRODUCT),
+    };
+    result.map_err(CommandError::input(path))
+}
+
+pub(super) fn print(out: &mut dyn Write, text: &str) -> Result<Exit, Failure> {
+    print_bytes(out, text.as_bytes())
+}
+
+/// Prints; a reader that went away is not a failure.
+pub(super) fn print_bytes(out: &mut dyn Write, bytes: &[u8]) -> Result<Exit, Failure> {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => Ok(Exit::Ok),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Exit::Ok),
+        Err(error) => Err(SetupError::Output(error).into()),
+    }
+}
+
+/// A policy of this name alone, for verbs that need no workspace.
+pub(super) fn alone(named: &str, environment: &Environment) -> Result<Policy, Failure> {
+    let layer = policy_layers::named_layer(named, &environment.cwd)?;
+    let folder = environment.cwd.join(named).parent().map(Path::to_path_buf).unwrap_or_default();
+    let parents =
+        |name: &str| bounded::named_text(&folder.join(name), bounded::CONFIG).map_err(|error| error.to_string());
+    Ok(Policy::new(&layer, &[], &parents).map_err(|error| PolicyError::Alone(error.into()))?)
+}

@@ -1,0 +1,145 @@
+use std::io::{Error, ErrorKind};
+
+use super::ci::error::{CiError, ProposalError, TrustedPolicyError};
+use super::error::*;
+use super::hook::error::HookError;
+use crate::base::CliError;
+use crate::exit::Exit;
+use crate::git::repository::RepositoryError;
+use crate::git::trusted::TrustedError;
+use crate::workspace::WorkspaceError;
+
+/// Writes each error as people and scripts see it: exit code, code of the result, message, hint.
+fn listed(errors: &[&dyn CliError]) -> String {
+    let line = |error: &&dyn CliError| {
+        let hint = error.hint().unwrap_or_default();
+        format!("{} {}: {error}\n  {hint}", error.exit().code(), error.code()).trim_end().to_owned()
+    };
+    errors.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn text(text: &str) -> String {
+    text.to_owned()
+}
+
+fn io() -> Error {
+    Error::new(ErrorKind::NotFound, "not found")
+}
+
+fn json() -> serde_json::Error {
+    serde_json::from_str::<bool>("x").unwrap_err()
+}
+
+#[test]
+fn commands_fail_with_these_words() {
+    let (path, none, hint) = (|| text("p"), None, Some(text("do this")));
+    insta::assert_snapshot!(
+        "commands",
+        listed(&[
+            &CommandError::Input { path: path(), cause: io() },
+            &CommandError::Manual { path: path(), cause: io() },
+            &CommandError::Temporary(io()),
+            &CommandError::Isolation(io()),
+            &CommandError::Arguments(json()),
+            &CommandError::NotObject,
+            &CommandError::MessageAlone,
+            &CommandError::Message(text("why")),
+            &CheckError::NotRevision(text("-x")),
+            &CheckError::Commits(text("why")),
+            &CheckError::Denied { reason: text("why"), hint: none.clone() },
+            &CheckError::NoProgram(io()),
+            &CallError::Parameters(text("why")),
+            &CallError::Denied { reason: text("why"), hint: none.clone() },
+            &CallError::Denied { reason: text("why"), hint },
+            &CallError::Failed(text("why")),
+            &UndoError::Records { path: path(), cause: io() },
+            &UndoError::NoRecord { run: none.clone(), root: text("/w") },
+            &UndoError::NoRecord { run: Some(text("1")), root: text("/w") },
+            &UndoError::Interrupted(io()),
+            &UndoError::Earlier { hint: text("copy the files back") },
+            &RulesError::Builtin(text("x")),
+            &RulesError::Calls(path()),
+            &RulesError::OneCall,
+            &RulesError::State { path: path(), cause: io() },
+            &RulesError::NotApproved(io()),
+            &RulesError::NotEvents(path()),
+            &RulesError::Event { path: path(), line: 2, cause: json() },
+            &RulesError::NoCalls(path()),
+            &RecipesError::Wrong { errors: 1, recipes: 2 },
+            &RecipesError::New { path: path(), cause: io() },
+            &RecipesError::Words { name: text("c"), problem: text("why"), help: none },
+            &McpError::Flags(text("why")),
+            &McpError::NoHome,
+            &McpError::Unreadable { path: path(), cause: io() },
+            &McpError::Unwritable { path: path(), cause: io() },
+        ])
+    );
+}
+
+#[test]
+fn hooks_fail_with_these_words() {
+    insta::assert_snapshot!(
+        "hooks",
+        listed(&[
+            &HookError::Skipped(text("why")),
+            &HookError::Flags(text("why")),
+            &HookError::Run { exit: Exit::Verify, message: text("why"), hint: text("do this") },
+            &HookError::Git(text("why")),
+            &HookError::NoProgram(io()),
+            &HookError::Unwritable { path: text("p"), cause: io() },
+            &HookError::NoRepository,
+            &HookError::LinkOut(text("p")),
+            &HookError::Outside { value: text("/hooks"), hint: text("do this") },
+            &HookError::Managed { path: text("p"), who: "a hook already exists", hint: text("do this") },
+            &HookError::Message { path: text("p"), problem: text("why") },
+            &HookError::StandardInput(io()),
+        ])
+    );
+}
+
+#[test]
+fn jobs_fail_with_these_words() {
+    let (path, named) = (|| text("p"), || text("policy.yaml"));
+    insta::assert_snapshot!(
+        "jobs",
+        listed(&[
+            &CiError::Input(text("why")),
+            &CiError::TwoTasks,
+            &CiError::NoTask,
+            &CiError::ParamsAlone,
+            &CiError::StandardInput,
+            &CiError::Changes(text("push")),
+            &CiError::NotARun,
+            &CiError::Flags { message: text("why"), hint: text("do this") },
+            &CiError::NoEvent,
+            &CiError::Directory(WorkspaceError::NotFound("/w".into())),
+            &CiError::Repository(RepositoryError::Io { path: "/w".into(), cause: io() }),
+            &CiError::Refused(text("why")),
+            &CiError::Result { path: path(), cause: text("why") },
+            &CiError::Append { what: text("GITHUB_OUTPUT"), path: path(), cause: io() },
+            &CiError::Results { path: path(), cause: io() },
+            &CiError::NoRandom,
+            &TrustedPolicyError::Outside(named()),
+            &TrustedPolicyError::NoCommit { named: named(), why: text("why") },
+            &TrustedPolicyError::Unreadable { named: named(), cause: TrustedError::Missing { revision: text("main") } },
+            &TrustedPolicyError::Missing { named: named(), why: text("why") },
+            &ProposalError::NoDigest,
+            &ProposalError::NotADigest,
+            &ProposalError::NoRepository,
+            &ProposalError::Space(io()),
+            &ProposalError::Temporary(io()),
+            &ProposalError::Origin(text("why")),
+            &ProposalError::Empty,
+            &ProposalError::NoCommit,
+            &ProposalError::NoDirectory,
+            &ProposalError::Directory { path: path(), cause: io() },
+            &ProposalError::Patches { path: path(), count: 2 },
+            &ProposalError::OtherDigest,
+            &ProposalError::Result(json()),
+            &ProposalError::NoBase,
+            &ProposalError::Failed(64),
+            &ProposalError::Artefact { path: path(), cause: text("why") },
+            &ProposalError::Message(text("why")),
+        ])
+    );
+}

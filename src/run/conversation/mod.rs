@@ -1,0 +1,282 @@
+//! Holds the conversation with the model, with the checks in between.
+
+pub mod hooks;
+pub mod session;
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::agent::delegate::Delegates;
+use crate::agent::invoke::{self, Invoker};
+use crate::agent::limits::Account;
+use crate::agent::transcript::Transcript;
+use crate::agent::{Agent, AgentOptions, Ending, Stopped};
+use crate::event::{Event, RunStarted};
+use crate::exit::Exit;
+use crate::model::{Message, Part};
+use crate::recipe::file::Before;
+use crate::run::conversation::hooks::Hooks;
+use crate::run::conversation::session::RunSession;
+use crate::run::error::{Failure, VerifyError};
+use crate::run::finish::outcome;
+use crate::run::finish::stage::Stage;
+use crate::run::output::emitter::Emitter;
+use crate::run::recipe::answer_cache::Kept;
+use crate::run::recipe::answers::{self, Answer, Taken};
+use crate::run::recipe::checks::{Bench, Verification};
+use crate::run::recipe::gather::Gathered;
+use crate::run::rules::judge::RunJudge;
+use crate::run::runner::servers::Renewing;
+use crate::run::stages::Setup;
+use crate::tools::ToolContext;
+use crate::verify::findings::NewSide;
+
+/// What a conversation is held with.
+pub struct Conversation<'a> {
+    /// The constant part of the run.
+    pub setup: &'a Setup,
+    /// Where it is kept.
+    pub session: &'a RunSession,
+    /// What the run changes.
+    pub stage: &'a Stage,
+    /// Where events go.
+    pub emitter: &'a Emitter,
+}
+
+/// What the model is asked, and how its answer is judged.
+struct Question<'a> {
+    /// The recipe's prompt.
+    prompt: Option<String>,
+    /// The new side of the changes under review.
+    side: Option<NewSide>,
+    /// Where the answer is cached.
+    kept: Option<Kept>,
+    verification: &'a Verification,
+    bench: &'a Bench<'a>,
+}
+
+impl Conversation<'_> {
+    fn emit(&self, event: Event) {
+        self.emitter.emit(event);
+    }
+
+    /// Asks the model until its answer passes the checks.
+    pub async fn hold(&self) -> Result<Answer, Failure> {
+        let Conversation { setup, session, stage, .. } = self;
+        let outer = setup.outer_judge(stage);
+        let verification = setup.verification(&outer)?;
+        let started = RunStarted { session_id: session.id.clone(), ..setup.started(stage) };
+        self.emit(Event::RunStarted(Box::new(started)));
+        let bench = setup.bench(stage);
+        if let Some(nothing) = self.before(&verification, &bench).await? {
+            return Ok(Answer::nothing_to_do(nothing));
+        }
+        let (prompt, side) = match self.gathered(&outer).await? {
+            Ok(gathered) => gathered,
+            Err(nothing) => return Ok(Answer::nothing_to_do(nothing)),
+        };
+        if let Some(text) = setup.shown_instead(prompt.as_deref()) {
+            return Ok(Answer::nothing_to_do(text));
+        }
+        let kept = match &prompt {
+            // An answer that continues a conversation depends on more than its prompt.
+            Some(prompt) if verification.checks.is_empty() && session.earlier.is_empty() => setup.kept_answer(prompt),
+            Some(_) | None => None,
+        };
+        let question = Question { prompt, side, kept, verification: &verification, bench: &bench };
+        let fresh = question.kept.as_ref().and_then(Kept::fresh);
+        if let Some(answer) = fresh.and_then(|kept| self.cached(kept, &question)) {
+            let message = "the cached answer is used: nothing that it depends on has changed".to_owned();
+            self.emit(Event::Status { message, waited: Duration::ZERO });
+            return Ok(answer);
+        }
+        self.ask(question).await
+    }
+
+    /// Runs the checks that precede the model: `Some` if there is nothing to do.
+    async fn before(&self, verification: &Verification, bench: &Bench<'_>) -> Result<Option<String>, VerifyError> {
+        let wanted = self.setup.before();
+        if wanted == Before::Ignore || verification.checks.is_empty() {
+            return Ok(None);
+        }
+        let failed = verification.run(bench, 0, &|event| self.emit(event)).await;
+        match (wanted, failed) {
+            (Before::SkipIfPass, None) => Ok(Some("nothing to do: the checks already pass".to_owned())),
+            (Before::MustPass, Some(failed)) => Err(VerifyError::BrokenBase(failed.name)),
+            (Before::MustFail, None) => Err(VerifyError::NothingFails),
+            (Before::Ignore | Before::SkipIfPass | Before::MustPass | Before::MustFail, _) => Ok(None),
+        }
+    }
+
+    /// Gathers the recipe's inputs, and renders its prompt with them. The inner error says why there is nothing to do.
+    #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
+    async fn gathered(
+        &self,
+        outer: &RunJudge<'_>,
+    ) -> Result<Result<(Option<String>, Option<NewSide>), String>, Failure> {
+        let Some(active) = &self.setup.recipe else { return Ok(Ok((None, None))) };
+        Ok(match self.setup.gatherer(active, self.stage, outer).gather().await? {
+            Gathered::NothingToDo(name) => Err(format!("nothing to do: the input `{name}` is empty")),
+            Gathered::Inputs(inputs, side) => Ok((Some(active.prompt(&inputs)?), side)),
+        })
+    }
+
+    /// Returns an answer from the cache, if it still fits the schema.
+    fn cached(&self, (text, value): (String, Option<Value>), question: &Question<'_>) -> Option<Answer> {
+        let taken = self.setup.wanted.take(value, &text).ok()?;
+        Some(self.answer(text, taken, 0, question))
+    }
+
+    /// Completes an answer: its findings get their lines.
+    fn answer(&self, text: String, mut taken: Taken, denials: u64, question: &Question<'_>) -> Answer {
+        let readable = |path: &str| self.setup.readable(self.stage, path);
+        self.setup.wanted.anchor(&mut taken, question.side.as_ref(), &readable);
+        Answer { text, denials, taken, nothing_to_do: false }
+    }
+
+    /// Begins the conversation.
+    async fn ask(&self, mut question: Question<'_>) -> Result<Answer, Failure> {
+        let Conversation { setup, session, stage, .. } = self;
+        let (judge, hooks) = (setup.judge(stage), setup.hooks(session));
+        let context = ToolContext {
+            workspace: &stage.workspace,
+            memory: &setup.toolbox.memory,
+            limits: &setup.toolbox.limits,
+            runner: &stage.runner,
+            media: setup.asked.client.facts_of_images(),
+        };
+        let message = self.first_message(&judge, &context, hooks.as_ref(), question.prompt.take()).await?;
+        let transcript = Transcript::resume(setup.system_prompt(), session.earlier.clone(), message);
+        let emit = |event: Event| self.emit(event);
+        let mask = |text: String| setup.masking.without_secrets(text);
+        let keep = |messages: &[Message]| session.keep(messages, &mask).into_iter().for_each(emit);
+        let (rules, model) = (&setup.rules, setup.asked.client.as_model());
+        let renewing = Renewing { servers: &stage.servers, policy: &rules.policy, facts: setup.facts(stage) };
+        let mut invoker =
+            Invoker::new(&setup.toolbox.registry, setup.toolbox.offered.clone(), &judge, context, &*setup.masking.mask)
+                .with_hooks(hooks.as_ref().map(|hooks| hooks as &dyn invoke::Hooks))
+                .with_page_reader(setup.toolbox.reads_pages.then_some(model))
+                .with_delegates(Delegates {
+                    model,
+                    agents: &setup.toolbox.agents,
+                    max_output_tokens: setup.asked.max_output_tokens,
+                })
+                .renewing(&renewing);
+        if setup.masking.redacts {
+            invoker = invoker.restoring(&setup.masking.secrets);
+        }
+        let options = AgentOptions {
+            on_deny: rules.on_deny,
+            max_output_tokens: setup.asked.max_output_tokens,
+            changes_expected: setup.delivery.expected,
+        };
+        let (limits, started_at) = (setup.asked.limits.clone(), setup.run.started_at);
+        if let Some(limit) = limits.wall_time_ms {
+            crate::git::set_run_deadline(started_at + Duration::from_millis(limit));
+        }
+        let account = Account::open(limits, started_at);
+        let agent = Agent::new(model, invoker, account, transcript, options, &emit);
+        self.rounds(agent.keeping(Some(&keep), session.earlier.len() + 1), hooks.as_ref(), &question).await
+    }
+
+    /// Returns the first message, without secrets.
+    async fn first_message(
+        &self,
+        judge: &RunJudge<'_>,
+        context: &ToolContext<'_>,
+        hooks: Option<&Hooks>,
+        prompt: Option<String>,
+    ) -> Result<Vec<Part>, Failure> {
+        let (mut message, events) = self.setup.message(judge, context, &self.stage.servers, prompt).await?;
+        events.into_iter().for_each(|event| self.emit(event));
+        if let Some(hooks) = hooks {
+            let said = hooks.session_start(self.session.resumed).await?;
+            hooks.warnings().into_iter().for_each(|event| self.emit(event));
+            if !said.is_empty() {
+                message.insert(0, Part::Text(format!("{}\n\n", (self.setup.masking.mask)(said).0)));
+            }
+        }
+        Ok(self.setup.masked(message, &|event| self.emit(event)))
+    }
+
+    /// Lets the model answer until the answer has its form, the hooks are content, and the checks pass.
+    async fn rounds(
+        &self,
+        mut agent: Agent<'_>,
+        hooks: Option<&Hooks>,
+        question: &Question<'_>,
+    ) -> Result<Answer, Failure> {
+        let Conversation { setup, stage, .. } = self;
+        let Question { verification, bench, .. } = question;
+        let (mut attempt, mut repairs, mut last_failure) = (1, setup.wanted.repairs, None);
+        loop {
+            let text = match agent.converse().await {
+                Ending::Answer(text) => text,
+                // A wrong answer counts, whether given by the tool or as text.
+                Ending::Misfit(problem) if repairs == 0 => return Err(answers::unfit(&problem).into()),
+                Ending::Misfit(_) => {
+                    repairs -= 1;
+                    continue;
+                }
+                Ending::Stopped(stopped) => return self.stopped(stopped, hooks, question),
+            };
+            if let Some(more) = self.more(hooks).await {
+                agent.say(format!("A hook of the user's wants more before the end: {more}"));
+                continue;
+            }
+            let by_tool = setup.toolbox.memory.answer.lock().expect("nothing panics while it holds the answer").take();
+            let taken = match setup.wanted.take(by_tool, &text) {
+                Ok(taken) => taken,
+                Err(problem) if repairs == 0 => return Err(answers::unfit(&problem).into()),
+                Err(problem) => {
+                    agent.say(answers::sent_back(&problem, repairs));
+                    repairs -= 1;
+                    continue;
+                }
+            };
+            let Some(failed) = verification.judge(bench, attempt, &|event| self.emit(event)).await else {
+                return Ok(self.passed(text, taken, agent.account().denials(), question));
+            };
+            let fingerprint = crate::verify::fingerprint(&failed, &stage.workspace.changes());
+            let same = verification.stop_if_same && last_failure == Some(fingerprint);
+            if attempt >= verification.attempts || same {
+                return Err(outcome::verify_failed(&failed, attempt, same).into());
+            }
+            last_failure = Some(fingerprint);
+            attempt += 1;
+            let root = stage.runner.seen_root();
+            agent.say(crate::verify::feedback(&failed, &root, verification.attempts - attempt + 1));
+        }
+    }
+
+    /// Returns what the hooks want before the end.
+    async fn more(&self, hooks: Option<&Hooks>) -> Option<String> {
+        let more = hooks?.stop().await;
+        hooks?.warnings().into_iter().for_each(|event| self.emit(event));
+        more.map(|more| self.setup.masking.without_secrets(more))
+    }
+
+    /// Keeps an answer that passed.
+    fn passed(&self, text: String, taken: Taken, denials: u64, question: &Question<'_>) -> Answer {
+        let changed_nothing = || denials == 0 && self.stage.workspace.changes().is_empty();
+        if let Some(kept) = question.kept.as_ref().filter(|_| changed_nothing()) {
+            kept.keep(&self.setup.masking.without_secrets(text.clone()), taken.structured.as_ref());
+        }
+        self.answer(text, taken, denials, question)
+    }
+
+    /// Ends a conversation that was stopped: without a provider, an old answer is better than none.
+    fn stopped(&self, stopped: Stopped, hooks: Option<&Hooks>, question: &Question<'_>) -> Result<Answer, Failure> {
+        hooks.iter().flat_map(|hooks| hooks.warnings()).for_each(|event| self.emit(event));
+        let kept = question.kept.as_ref().filter(|_| stopped.exit == Exit::Unavailable);
+        match kept.and_then(Kept::of_any_age).and_then(|kept| self.cached(kept, question)) {
+            Some(answer) => {
+                let message = "the provider is unavailable: the cached answer is used".to_owned();
+                self.emit(Event::Warning { message });
+                Ok(answer)
+            }
+            None => Err(stopped.into()),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Manages the session of a run: where its conversation is kept, and which one it continues.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::agent::session::{self, Header, Session};
+use crate::cli::RunArgs;
+use crate::event::Event;
+use crate::exit::Exit;
+use crate::model::Message;
+use crate::settings::Environment;
+use crate::workspace::session_file::{self, SessionFile};
+
+use crate::run::error::Failure;
+use crate::run::error::SessionError;
+use crate::run::place::Place;
+
+/// The session of a run.
+pub struct RunSession {
+    /// Its id.
+    pub id: String,
+    /// The conversation before the prompt; empty for a new one.
+    pub earlier: Vec<Message>,
+    /// Whether an earlier conversation continues.
+    pub resumed: bool,
+    /// What the owner should know.
+    pub warnings: Vec<String>,
+    writer: Mutex<Writer>,
+}
+
+/// Where messages go.
+enum Writer {
+    /// Nowhere: sessions are off, or a write failed.
+    Off,
+    /// To a file that is created with the first message; `begin` precedes it.
+    New { path: PathBuf, begin: String },
+    /// To a file.
+    Open(SessionFile),
+}
+
+impl RunSession {
+    /// Finds the session that the flags name. Creates only directories; a new file is created with the first message.
+    ///
+    /// Sessions are off in CI, for a replay, with `--no-session`, and with a warning if the state directory cannot be
+    /// written.
+    pub fn choose(
+        arguments: &RunArgs,
+        environment: &Environment,
+        place: &Result<Place, Failure>,
+        run_id: &str,
+    ) -> Result<RunSession, Failure> {
+        let flags = &arguments.session;
+        let goes_on = flags.continue_last || flags.resume.is_some();
+        if flags.fork_session && !goes_on {
+            return Err(usage("--fork-session needs a session: --continue or --resume ID"));
+        }
+        if goes_on && flags.session_id.is_some() && !flags.fork_session {
+            return Err(usage("--session-id names a new session: add --fork-session, or leave it out"));
+        }
+        for id in [&flags.session_id, &flags.resume].into_iter().flatten() {
+            if !is_id(id) {
+                return Err(usage(&format!("`{id}` is not a session id: 1 to 64 letters, digits, `-` and `_`")));
+            }
+        }
+        let id = flags.session_id.clone().unwrap_or_else(|| run_id.to_owned());
+        let off = |warnings| {
+            let writer = Mutex::new(Writer::Off);
+            Ok(RunSession { id: id.clone(), earlier: Vec::new(), resumed: false, warnings, writer })
+        };
+        if flags.no_session || arguments.test.replay.is_some() || (environment.is_ci() && !goes_on) {
+            return off(Vec::new());
+        }
+        if environment.is_ci() {
+            return Err(SessionError::Ci.into());
+        }
+        let place = place.as_ref().map_err(Failure::clone)?;
+        let workspace = place.root();
+        let all = match place.state() {
+            Ok(state) => state.join("sessions"),
+            Err(error) if goes_on => {
+                return Err(Failure { exit: Exit::Input, ..error.into() });
+            }
+            Err(_) => return off(vec!["this session is not saved: no home directory is set".to_owned()]),
+        };
+        let own = all.join(name_of(workspace));
+        if let Err(error) = session_file::make_folder(&own) {
+            let problem = format!("{}: {error}", own.display());
+            if !goes_on {
+                return off(vec![format!("this session is not saved: {problem}")]);
+            }
+            return Err(SessionError::NoDirectory(problem).into());
+        }
+        let begun = Begun { id, own, cwd: workspace.display().to_string(), time: jiff::Timestamp::now().to_string() };
+        if !goes_on {
+            return Ok(begun.anew()?);
+        }
+        let path = find(&all, &begun.own, flags.resume.as_deref())?;
+        Ok(if flags.fork_session { begun.fork(&path) } else { begun.resume(&path) }?)
+    }
+
+    /// Appends messages to the file, their texts passed through `mask`. A failure stops this and is reported once.
+    pub fn keep(&self, messages: &[Message], mask: &dyn Fn(String) -> String) -> Option<Event> {
+        let mut writer = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let lines: String = match &*writer {
+            Writer::Off => return None,
+            Writer::New { .. } | Writer::Open(_) => {
+                messages.iter().filter_map(|message| session::line_of(message, mask)).collect()
+            }
+        };
+        if lines.is_empty() {
+            return None;
+        }
+        let written = match std::mem::replace(&mut *writer, Writer::Off) {
+            Writer::Off => return None,
+            Writer::Open(file) => file.append(&lines).map(|()| file),
+            Writer::New { path, begin } => SessionFile::create(&path).and_then(|file| {
+                file.append(&(begin + &lines))?;
+                Ok(file)
+            }),
+        };
+        match written {
+            Ok(file) => {
+                *writer = Writer::Open(file);
+                None
+            }
+            Err(error) => Some(Event::Warning { message: format!("the session is no longer saved: {error}") }),
+        }
+    }
+}
+
+/// A session that is to be begun or resumed.
+struct Begun {
+    id: String,
+    /// The directory of this workspace's sessions.
+    own: PathBuf,
+    cwd: String,
+    time: String,
+}
+
+impl Begun {
+    /// Returns the file of a new session.
+    fn file(&self, more: &str) -> Result<PathBuf, SessionError> {
+        let path = self.own.join(format!("{}.jsonl", self.id));
+        match path.exists() {
+            true => Err(SessionError::Flags(format!("session {} already exists{more}", self.id))),
+            false => Ok(path),
+        }
+    }
+
+    fn anew(self) -> Result<RunSession, SessionError> {
+        let path = self.file(&format!("; resume it with --resume {}", self.id))?;
+        let begin = session::first_line(&Header::new(&self.id, &self.cwd, &self.time, None));
+        let writer = Mutex::new(Writer::New { path, begin });
+        Ok(RunSession { id: self.id, earlier: Vec::new(), resumed: false, warnings: Vec::new(), writer })
+    }
+
+    fn fork(self, from: &Path) -> Result<RunSession, SessionError> {
+        let text = session_file::read(from).map_err(|error| unreadable(from, &error.to_string()))?;
+        let found = session::read(&text).map_err(|error| unreadable(from, &error))?;
+        let path = self.file("")?;
+        // The new file holds the whole conversation: it does not need the old one.
+        let begin = session::first_line(&Header::new(&self.id, &self.cwd, &self.time, Some(&found.header.id)));
+        let lines = found.messages.iter().filter_map(|message| session::line_of(message, &|text| text));
+        let begin = lines.fold(begin, |begin, line| begin + &line);
+        let writer = Mutex::new(Writer::New { path, begin });
+        Ok(RunSession { id: self.id, earlier: found.messages, resumed: true, warnings: Vec::new(), writer })
+    }
+
+    fn resume(self, path: &Path) -> Result<RunSession, SessionError> {
+        let (file, text) = SessionFile::open(path).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => SessionError::Busy(path.display().to_string()),
+            _ => unreadable(path, &error.to_string()),
+        })?;
+        let Session { header, messages, whole } = session::read(&text).map_err(|error| unreadable(path, &error))?;
+        file.keep(whole).map_err(|error| unreadable(path, &error.to_string()))?;
+        let elsewhere = header.cwd != self.cwd;
+        let warnings = elsewhere.then(|| format!("the session {} began in {}, not here", header.id, header.cwd));
+        let writer = Mutex::new(Writer::Open(file));
+        let warnings = warnings.into_iter().collect();
+        Ok(RunSession { id: header.id, earlier: messages, resumed: true, warnings, writer })
+    }
+}
+
+/// Finds a session by its id, here or in another project; without one, the last of this project.
+fn find(all: &Path, own: &Path, id: Option<&str>) -> Result<PathBuf, SessionError> {
+    let Some(id) = id else {
+        return session_file::sessions(own).into_iter().next().ok_or(SessionError::NoneHere);
+    };
+    let name = format!("{id}.jsonl");
+    let here = own.join(&name);
+    let elsewhere =
+        || session_file::folders(all).into_iter().map(|folder| folder.join(&name)).find(|path| path.is_file());
+    if here.is_file() { Some(here) } else { elsewhere() }.ok_or_else(|| {
+        let last = session_file::sessions(own).into_iter().next();
+        let last = last.and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
+        SessionError::Unknown { id: id.to_owned(), last }
+    })
+}
+
+/// Names the directory of a workspace's sessions.
+fn name_of(workspace: &Path) -> String {
+    let digest = Sha256::digest(workspace.as_os_str().as_encoded_bytes());
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn is_id(id: &str) -> bool {
+    (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+}
+
+fn usage(message: &str) -> Failure {
+    SessionError::Flags(message.to_owned()).into()
+}
+
+fn unreadable(path: &Path, problem: &str) -> SessionError {
+    SessionError::Unreadable { path: path.display().to_string(), why: problem.to_owned() }
+}

@@ -1,0 +1,66 @@
+//! Defines why a change is not delivered.
+
+use std::borrow::Cow;
+
+use crate::base::CliError;
+use crate::deliver::DeliverError;
+use crate::exit::Exit;
+use crate::git::repository::RepositoryError;
+use crate::workspace::WorkspaceError;
+
+/// Why a change is not delivered.
+#[derive(Debug, thiserror::Error)]
+pub enum DeliveryError {
+    /// The commit has no proper message.
+    #[error("the commit's message: {0}")]
+    Message(String),
+    /// A command's output in ignored directories cannot be read.
+    #[error("cannot read the output of commands in ignored directories: {0}")]
+    Ignored(String),
+    /// An earlier run was interrupted, and is rolled back now.
+    #[error("run {0} was interrupted while applying changes; they have been rolled back")]
+    RolledBack(String),
+    /// An earlier run was interrupted, and cannot be rolled back.
+    #[error("an earlier delivery was interrupted and cannot be rolled back: {0}")]
+    NotRolledBack(std::io::Error),
+    /// The repository cannot be read again.
+    #[error("{0}")]
+    Repository(RepositoryError),
+    /// The files cannot be read.
+    #[error("{0}")]
+    Files(WorkspaceError),
+}
+
+impl CliError for DeliveryError {
+    fn exit(&self) -> Exit {
+        match self {
+            DeliveryError::Message(_) => Exit::Input,
+            DeliveryError::Ignored(_)
+            | DeliveryError::RolledBack(_)
+            | DeliveryError::NotRolledBack(_)
+            | DeliveryError::Repository(_)
+            | DeliveryError::Files(_) => Exit::Conflict,
+        }
+    }
+
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::Borrowed(match self {
+            DeliveryError::Message(_) => "give one with --message",
+            DeliveryError::Ignored(_) => "nothing was delivered; run again",
+            DeliveryError::RolledBack(_) => "run again",
+            DeliveryError::NotRolledBack(_) => "run `qwen undo`: it tries again and names the file",
+            DeliveryError::Repository(_) => "run `git status` there",
+            DeliveryError::Files(_) => "make the directory readable",
+        }))
+    }
+}
+
+impl CliError for DeliverError {
+    fn exit(&self) -> Exit {
+        DeliverError::exit(self)
+    }
+
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::Borrowed(DeliverError::hint(self)))
+    }
+}

@@ -1,0 +1,127 @@
+//! Judges again what a dry run proposed and delivers it: the implementation of `qwen apply` for every command that uses
+//! it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::change::{Change, ChangeSet};
+use crate::deliver::propose::{Base, Proposal};
+use crate::deliver::{self, Delivered, Delivery, Gate, Site};
+use crate::git::repository::Repository;
+use crate::path::RelPath;
+use crate::policy::Facts;
+use crate::policy::Policy;
+use crate::policy::redact::Secrets;
+use crate::workspace::Workspace;
+
+use crate::run::error::{DeliveryError, Failure};
+use crate::run::rules::judge::judge_change;
+
+/// How closely the files must match those that the dry run found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fit {
+    /// Exactly; with [`Base::SameCommit`] HEAD must match, too.
+    Exact(Base),
+    /// Later changes are merged if both do not touch the same lines.
+    Merge,
+}
+
+/// What to apply.
+pub struct Request<'a> {
+    /// A result object, the output of `json` or `stream-json`, or a patch.
+    pub input: &'a [u8],
+    /// The patch's digest, if it arrived by another way; any other patch is refused.
+    pub digest: Option<&'a str>,
+    /// How closely the files must match.
+    pub fit: Fit,
+    /// How to deliver; [`Delivery::DryRun`] only tells whether it could be applied.
+    pub how: Delivery,
+    /// Maximum files, if lower than the policy's.
+    pub max_files: Option<u64>,
+    /// Maximum bytes of the patch, if lower than the policy's.
+    pub max_patch_bytes: Option<u64>,
+}
+
+/// The rules for applying.
+pub struct Rules<'a> {
+    /// The policy; the `changes` key of a file does not restrict the person who applies.
+    pub policy: &'a Policy,
+    /// The facts for decisions.
+    pub facts: &'a Facts,
+    /// What no change may add.
+    pub secrets: &'a Secrets,
+    /// A further rule of the caller that each change must pass before the policy.
+    pub also: &'a dyn Fn(&RelPath) -> Result<(), String>,
+}
+
+/// What was applied.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Applied {
+    /// The result of the delivery.
+    pub delivered: Delivered,
+    /// Files that had changed since and were merged.
+    pub merged: Vec<RelPath>,
+    /// Whether the patch is empty: the run changed nothing.
+    pub is_empty: bool,
+    /// Runs whose interrupted delivery was rolled back first.
+    pub taken_back: Vec<String>,
+}
+
+/// Applies all of a proposal or nothing, after checking its digest, its base, every path by the policy, protected
+/// paths, secrets and sizes. Deliveries of runs use the same check, so that neither can do what the other may not.
+pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Result<Applied, Failure> {
+    let proposal = Proposal::read(request.input, request.digest)?;
+    let may_read = |path: &RelPath| rules.policy.may_read(path, rules.facts).map_err(|denial| denial.reason);
+    deliver::gate::check_accesses(&proposal.accesses(site)?, &may_read)?;
+    deliver::preflight(&request.how, site)?;
+    let taken_back = match (&request.how, site.undo) {
+        (Delivery::Apply | Delivery::Commit(_), Some(undo)) => recover(undo, site.root)?,
+        _ => Vec::new(),
+    };
+    // The rollback may have moved HEAD back.
+    let again = match taken_back.is_empty() {
+        true => None,
+        false => Repository::discover(site.root).map_err(DeliveryError::Repository)?,
+    };
+    let site = &Site { repository: again.as_ref().or(site.repository), ..*site };
+    let (changes, merged): (ChangeSet, Vec<RelPath>) = match request.fit {
+        Fit::Exact(base) => (proposal.changes(base, site)?, Vec::new()),
+        Fit::Merge => proposal.merged(site)?,
+    };
+    // A link is judged by the files that will exist.
+    let after = Workspace::with_changes(site.root, changes.clone()).map_err(DeliveryError::Files)?;
+    let facts = Facts { tree: Arc::new(after), ..rules.facts.clone() };
+    let judge = |path: &RelPath, change: &Change| {
+        (rules.also)(path)?;
+        judge_change(rules.policy, &facts, path, change)
+    };
+    let secret = |path: &RelPath, change: &Change| rules.secrets.added(path, change, rules.policy.refuses_secrets());
+    let (max_files, max_bytes) = rules.policy.change_limits();
+    let cap = |own: Option<u64>, policy: u64| usize::try_from(own.map_or(policy, |own| own.min(policy))).ok();
+    let gate = Gate {
+        judge: &judge,
+        secret: &secret,
+        made_by: &|_| None,
+        max_files: cap(request.max_files, max_files),
+        max_patch_bytes: cap(request.max_patch_bytes, max_bytes),
+    };
+    let mut delivered = deliver::deliver(&changes, &request.how, site, &gate)?;
+    for file in &mut delivered.files {
+        file.executes_later = crate::policy::later::executes_later(&file.path);
+    }
+    Ok(Applied { delivered, merged, is_empty: proposal.patch.is_empty(), taken_back })
+}
+
+/// Ends a run that finds an interrupted delivery before its first request: the files that it read were half delivered.
+pub fn none_cut_off(undo: &Path, root: &Path) -> Result<(), DeliveryError> {
+    match recover(undo, root)?.as_slice() {
+        [] => Ok(()),
+        [run, ..] => Err(DeliveryError::RolledBack(run.clone())),
+    }
+}
+
+/// Rolls back interrupted deliveries, and names their runs.
+fn recover(undo: &Path, root: &Path) -> Result<Vec<String>, DeliveryError> {
+    let reports = deliver::recover(undo, root).map_err(DeliveryError::NotRolledBack)?;
+    Ok(reports.into_iter().map(|report| report.run_id).collect())
+}

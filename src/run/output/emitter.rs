@@ -1,0 +1,108 @@
+//! Passes events to the renderer. Every event takes this path.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::emit::Renderer;
+use crate::event::{Event, RunFinished, ToolResult};
+use crate::exit::Exit;
+use crate::policy::redact::Secrets;
+
+use crate::run::output::redaction::Streamed;
+
+/// Passes events on, remembers which calls have no answer yet, and ends the stream exactly once.
+pub struct Emitter {
+    state: Mutex<State>,
+}
+
+struct State {
+    renderer: Option<Renderer>,
+    open: Vec<(u32, String, String)>,
+    last: Instant,
+    waiting_for: String,
+    secrets: Option<Arc<Secrets>>,
+    streamed: Streamed,
+}
+
+impl Emitter {
+    /// Starts the stream.
+    pub fn new(renderer: Renderer) -> Emitter {
+        let state = State {
+            renderer: Some(renderer),
+            open: Vec::new(),
+            last: Instant::now(),
+            waiting_for: String::new(),
+            secrets: None,
+            streamed: Streamed::default(),
+        };
+        Emitter { state: Mutex::new(state) }
+    }
+
+    /// Masks these secrets in every event from now on.
+    pub fn hide(&self, secrets: Arc<Secrets>) {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).secrets = Some(secrets);
+    }
+
+    /// Passes one event on.
+    pub fn emit(&self, event: Event) {
+        // A renderer that panicked must not suppress the ending of the run.
+        let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        state.last = Instant::now();
+        match &event {
+            Event::TurnStarted { turn } => state.waiting_for = format!("the model, turn {turn}"),
+            Event::Assistant(assistant) => {
+                let calls = assistant.calls.iter().map(|call| (assistant.turn, call.id.clone(), call.name.clone()));
+                state.open.extend(calls);
+                if let Some((_, _, name)) = state.open.first() {
+                    state.waiting_for = name.clone();
+                }
+            }
+            Event::ToolResult(result) => {
+                let answered = state.open.iter().position(|(_, id, _)| *id == result.call_id);
+                answered.map(|at| state.open.remove(at));
+            }
+            _ => {}
+        }
+        let State { secrets, streamed, renderer: Some(renderer), .. } = &mut *state else { return };
+        match secrets {
+            Some(secrets) => streamed.without_secrets(event, secrets).iter().for_each(|event| renderer.event(event)),
+            None => renderer.event(&event),
+        }
+    }
+
+    /// Reports what the run is waiting for, if nothing has happened for `silence`.
+    pub fn heartbeat(&self, silence: Duration) {
+        let status = {
+            let state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let waited = state.last.elapsed();
+            (waited >= silence).then(|| Event::Status { message: format!("waiting for {}", state.waiting_for), waited })
+        };
+        if let Some(status) = status {
+            self.emit(status);
+        }
+    }
+
+    /// Ends the stream: every call without an answer gets one, then the ending follows. Returns the final exit code.
+    pub fn finish(&self, finished: RunFinished) -> Exit {
+        let open = {
+            let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            std::mem::take(&mut state.open)
+        };
+        for (turn, call_id, tool) in open {
+            let content = "This call was not finished: the run ended.".to_owned();
+            self.emit(Event::ToolResult(Box::new(ToolResult {
+                turn,
+                call_id,
+                tool,
+                is_error: true,
+                display: content.clone(),
+                content,
+                ..ToolResult::default()
+            })));
+        }
+        let fallback = finished.exit;
+        self.emit(Event::RunFinished(Box::new(finished)));
+        let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        state.renderer.take().map_or(fallback, Renderer::close)
+    }
+}

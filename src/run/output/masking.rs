@@ -1,0 +1,55 @@
+//! Masks secrets in what the model reads, and keeps them out of changes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::policy::Policy;
+use crate::policy::redact::{self, Secrets};
+use crate::run::error::SetupError;
+use crate::run::recipe::Active;
+use crate::secret::Secret;
+use crate::settings::Environment;
+
+/// The secrets of a run.
+pub struct Masking {
+    /// The secrets.
+    pub secrets: Arc<Secrets>,
+    /// Masks them in a text and counts them.
+    pub mask: Box<dyn Fn(String) -> (String, u64) + Send + Sync>,
+    /// Whether the policy has them masked.
+    pub redacts: bool,
+}
+
+impl Masking {
+    /// Collects the secrets of [these variables](secret_variables), and what the policy's patterns find.
+    pub fn new(policy: &Policy, variables: &BTreeMap<String, String>) -> Result<Masking, SetupError> {
+        let secrets = Secrets::new(variables, &policy.secret_patterns()).map_err(SetupError::SecretPatterns)?;
+        let (secrets, redacts) = (Arc::new(secrets), policy.redacts());
+        let masked = Arc::clone(&secrets);
+        let mask = Box::new(move |text| if redacts { redact::mask(&masked, text) } else { (text, 0) });
+        Ok(Masking { secrets, mask, redacts })
+    }
+
+    /// Hides secrets in a text; existing placeholders are not altered.
+    pub fn without_secrets(&self, text: String) -> String {
+        if self.redacts { self.secrets.hide(&text).into_owned() } else { text }
+    }
+}
+
+/// Returns the variables in which secrets are looked for: the process's, those of `.env` files, the key in use, and the
+/// recipe's secret parameters.
+pub fn secret_variables(
+    environment: &Environment,
+    key: Option<&Secret>,
+    recipe: Option<&Active>,
+) -> BTreeMap<String, String> {
+    let mut variables = environment.variables.clone();
+    for (name, (value, _)) in &environment.additional {
+        variables.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+    if let Some(key) = key.filter(|key| !variables.values().any(|value| value.trim() == key.expose())) {
+        variables.insert("API_KEY".to_owned(), key.expose().to_owned());
+    }
+    variables.extend(recipe.into_iter().flat_map(Active::secrets));
+    variables
+}

@@ -1,0 +1,7 @@
+//! Shows what happens: events, files, signals, masked secrets.
+
+pub mod emitter;
+pub mod masking;
+pub mod outputs;
+pub mod redaction;
+pub mod signals;

@@ -1,0 +1,164 @@
+//! Builds the first message of a run: the task, and the parts of the project that it names.
+
+use serde_json::Map;
+
+use crate::cli::prompt::{Piece, Prompt};
+use crate::event::Event;
+use crate::model::Part;
+use crate::policy::Access;
+use crate::prompt::first_message::{LISTING_CHARS, SHOWN_FILE_BYTES, SHOWN_FILES, first_message, named_paths};
+
+use crate::run::error::Failure;
+use crate::run::error::PromptError;
+use crate::run::prompt::included::Reader;
+use crate::run::prompt::listing::listing;
+use crate::run::prompt::slash_command::Commands;
+use crate::tool_name::ToolId;
+
+/// Builds the first message.
+pub struct Task<'a> {
+    /// The prompt as it was typed and read.
+    pub prompt: &'a Prompt,
+    /// `--file PATH[:FROM-TO]`, in order.
+    pub files: &'a [String],
+    /// Whether a name that is not a path is an error (`--strict`).
+    pub strict: bool,
+    /// What `/name` may call.
+    pub commands: &'a Commands,
+    /// Images of `--image`.
+    pub images: &'a [Part],
+    /// Reads what is named.
+    pub reader: Reader<'a>,
+}
+
+impl Task<'_> {
+    /// Reads what the prompt names and returns the message, and events to show.
+    ///
+    /// Everything is read through the tools and under the policy: a file that must not be read is an error if a flag or
+    /// `@` names it, and is left out if the prompt only mentions it.
+    pub async fn message(&self) -> Result<(Vec<Part>, Vec<Event>), Failure> {
+        let mut warnings = Vec::new();
+        let mut included = String::new();
+        let mut media = self.images.to_vec();
+        let mut task = String::new();
+        for file in self.files {
+            let text = self.file(file).await?;
+            included.push_str(&text);
+        }
+        if let Some(read) = &self.prompt.read {
+            task.push_str(read.trim_end_matches('\n'));
+            if !self.prompt.typed.is_empty() {
+                task.push_str("\n\n");
+            }
+        }
+        let begins = task.len();
+        for piece in &self.prompt.typed {
+            match piece {
+                Piece::Text(text) => task.push_str(text),
+                Piece::Path { path, spelled } => match self.reader.include(path).await? {
+                    Some(parts) => {
+                        task.push_str(path);
+                        for part in parts {
+                            match part {
+                                Part::Text(text) => included.push_str(&text),
+                                Part::Media { .. } => media.push(part),
+                            }
+                        }
+                    }
+                    None if self.strict => {
+                        return Err(PromptError::NoPath(spelled.clone()).into());
+                    }
+                    None => {
+                        warnings.push(format!(
+                            "{spelled} in the prompt is not a path in the workspace; it is kept as text"
+                        ));
+                        task.push_str(spelled);
+                    }
+                },
+            }
+        }
+        let mut events: Vec<Event> = warnings.into_iter().map(|message| Event::Warning { message }).collect();
+        if let Some(called) = self.commands.expand(&self.prompt.typed_text(), &self.reader).await? {
+            task.truncate(begins);
+            task.push_str(&called.text);
+            media.extend(called.media);
+            events.extend(called.events);
+        }
+        let shown = self.mentioned().await;
+        let names = listing(self.reader.context.workspace, LISTING_CHARS);
+        let mut parts = vec![Part::Text(first_message(&names, &shown, &included, task.trim()))];
+        parts.extend(media);
+        Ok((parts, events))
+    }
+
+    /// Reads the small files that the typed text mentions without `@`.
+    async fn mentioned(&self) -> Vec<(String, String)> {
+        let typed: String = self
+            .prompt
+            .typed
+            .iter()
+            .map(|piece| match piece {
+                Piece::Text(text) => text.as_str(),
+                Piece::Path { .. } => " ",
+            })
+            .collect();
+        let mut shown = Vec::new();
+        for name in named_paths(&typed) {
+            if shown.len() == SHOWN_FILES {
+                break;
+            }
+            let path = std::path::Path::new(name);
+            let (_, grant) =
+                self.reader.judge.authorize(ToolId::ReadFile.name(), &[Access::Read { path: path.into() }]);
+            let Some(grant) = grant else { continue };
+            let Ok(view) = self.reader.context.workspace.read(&grant, path) else { continue };
+            if view.content.len() > SHOWN_FILE_BYTES || view.content.contains(&0) {
+                continue;
+            }
+            if let Ok(text) = std::str::from_utf8(&view.content) {
+                crate::tools::common::memory::saw(self.reader.context.memory, &view.path, &view.content);
+                shown.push((view.path.to_string(), text.to_owned()));
+            }
+        }
+        shown
+    }
+
+    async fn file(&self, named: &str) -> Result<String, Failure> {
+        let mut arguments = Map::new();
+        let (path, lines) = split_range(named);
+        arguments.insert("file_path".into(), path.into());
+        if let Some((from, to)) = lines {
+            arguments.insert("offset".into(), (from - 1).into());
+            arguments.insert("limit".into(), (to + 1 - from).into());
+        }
+        let parts = self.reader.call(ToolId::ReadFile, arguments).await;
+        let parts = parts.map_err(|why| PromptError::Attached { named: named.to_owned(), why })?;
+        Ok(format!("--- {path} ---\n{}\n--- End of {path} ---\n\n", Part::text_of(&parts).trim_end()))
+    }
+}
+
+/// Splits `PATH:FROM-TO` (lines from 1, both included); a name without a range means the whole file.
+fn split_range(named: &str) -> (&str, Option<(u64, u64)>) {
+    let range = named.rsplit_once(':').and_then(|(path, range)| {
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        let (from, to) = (from.parse().ok()?, to.parse().ok()?);
+        (from >= 1 && to >= from).then_some((path, (from, to)))
+    });
+    match range {
+        Some((path, lines)) => (path, Some(lines)),
+        None => (named, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_flag_may_name_lines() {
+        assert_eq!(split_range("a.rs"), ("a.rs", None));
+        assert_eq!(split_range("a.rs:3-7"), ("a.rs", Some((3, 7))));
+        assert_eq!(split_range("a.rs:3"), ("a.rs", Some((3, 3))));
+        assert_eq!(split_range("a:b:7-3"), ("a:b:7-3", None));
+    }
+}

@@ -1,0 +1,283 @@
+//! Gathers the inputs of a recipe before the model is asked, bounded and masked.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::agent::invoke::Judge;
+use crate::change::Entry;
+use crate::cli::run::FromHook;
+use crate::git::repository::Repository;
+use crate::path::RelPath;
+use crate::policy::Facts;
+use crate::policy::Policy;
+use crate::recipe::file::{Context, DiffKind, OnEmpty, Truncate};
+use crate::recipe::params::normalised;
+use crate::recipe::render::{Renderer, TemplateProblem, plain};
+use crate::verify::{findings, middle_cut};
+use crate::workspace::Workspace;
+use crate::workspace::ignore::Source;
+use crate::workspace::walk::{Filter, walk};
+
+use crate::run::error::{ContextError, Failure, InputProblem};
+use crate::run::recipe::Active;
+use crate::run::recipe::checks::{self, Place, action};
+use crate::run::recipe::from_hook::{git_of, is_generated};
+use crate::run::runner::Runner;
+
+/// Maximum bytes of an input that sets no limit.
+const MAX_BYTES: usize = 65_536;
+
+/// Timeout of a command that gathers an input.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Gathers the inputs of a recipe.
+pub struct Gatherer<'a> {
+    /// The recipe.
+    pub active: &'a Active,
+    /// The files.
+    pub workspace: &'a Workspace,
+    /// The repository.
+    pub repository: Option<&'a Repository>,
+    /// The commands.
+    pub runner: &'a Runner,
+    /// The policy, without the recipe's needs.
+    pub policy: &'a Policy,
+    /// Applies that policy.
+    pub judge: &'a dyn Judge,
+    /// The facts for decisions.
+    pub facts: &'a Facts,
+    /// Masks secrets.
+    pub redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
+    /// The git hook that started the run, if any.
+    pub from_hook: Option<&'a FromHook>,
+}
+
+/// The result of gathering.
+pub enum Gathered {
+    /// The inputs, by name, and the new side of the changes among them.
+    Inputs(Vec<(String, String)>, Option<findings::NewSide>),
+    /// An input is empty, so there is nothing to do: its name.
+    NothingToDo(String),
+}
+
+impl Gatherer<'_> {
+    /// Gathers every input, in order.
+    pub async fn gather(&self) -> Result<Gathered, Failure> {
+        let renderer = self.active.renderer(&[]);
+        let mut inputs = Vec::new();
+        let mut side: Option<findings::NewSide> = None;
+        let mut total = 0;
+        for context in self.active.recipe.context() {
+            let name = context.name.value.clone();
+            let text = self.input(context, &renderer).await?;
+            if text.trim().is_empty() {
+                match context.on_empty.unwrap_or_default() {
+                    OnEmpty::Continue => {}
+                    OnEmpty::SkipRun => return Ok(Gathered::NothingToDo(name)),
+                    OnEmpty::Fail => {
+                        return Err(failure(&name, InputProblem::Empty));
+                    }
+                }
+            }
+            if context.diff.is_some() {
+                side.get_or_insert_default().extend(findings::new_side(&text));
+            }
+            let text = cut(text, context).map_err(|problem| failure(&name, InputProblem::TooLarge(problem)))?;
+            total += text.len();
+            if self.active.recipe.limits().context_bytes.is_some_and(|most| total > most) {
+                return Err(failure(&name, InputProblem::TooMuch(total)));
+            }
+            inputs.push((name, (self.redact)(text).0));
+        }
+        Ok(Gathered::Inputs(inputs, side))
+    }
+
+    async fn input(&self, context: &Context, renderer: &Renderer) -> Result<String, Failure> {
+        let name = &context.name.value;
+        let rendered = |template: &str| {
+            renderer.text(template).map_err(|problem| unrendered(name, problem, "correct the parameter"))
+        };
+        if let Some(words) = &context.run {
+            return self.command(context, words, renderer).await;
+        }
+        if let Some(file) = &context.file {
+            let path = rendered(file.as_str())?;
+            let normal = normalised(&path).ok_or_else(|| failure(name, InputProblem::Outside(path)))?;
+            return self.file(context, &normal);
+        }
+        if let Some(globs) = &context.glob {
+            let mut set = globset::GlobSetBuilder::new();
+            for glob in globs {
+                let glob = rendered(glob.as_str())?;
+                let built = globset::GlobBuilder::new(&glob).literal_separator(true).build();
+                set.add(built.map_err(|cause| failure(name, InputProblem::Glob { glob, cause }))?);
+            }
+            let set = set.build().map_err(|cause| failure(name, InputProblem::Globs(cause)))?;
+            let may_read = self.policy.reader(self.facts);
+            let want = |path: &RelPath| set.is_match(path.as_path()) && may_read(path);
+            let filter = Filter { git: true, enter: &|_| true, want: &want };
+            let found = walk(&Source::new(self.workspace), &RelPath::root(), &filter, &AtomicBool::new(false));
+            let mut text = String::new();
+            for found in found.files.iter().take(500) {
+                let content = self.file(context, &found.path)?;
+                text.push_str(&format!("--- {} ---\n{}\n", found.path, content.trim_end_matches('\n')));
+            }
+            return Ok(text);
+        }
+        if let Some(kind) = context.diff {
+            let range = match &context.range {
+                None => None,
+                Some(range) => renderer
+                    .words(&[range.as_str()])
+                    .map_err(|problem| unrendered(name, problem, "give a revision"))?
+                    .pop(),
+            };
+            return self.diff(name, kind, range.as_deref());
+        }
+        if let Some(param) = &context.param {
+            let value = self.active.bound.get(param.as_str());
+            return Ok(value.map(plain).unwrap_or_default());
+        }
+        Ok(self.active.standard_input.clone().unwrap_or_default())
+    }
+
+    async fn command(
+        &self,
+        context: &Context,
+        templates: &[crate::recipe::file::Text],
+        renderer: &Renderer,
+    ) -> Result<String, Failure> {
+        let name = &context.name.value;
+        let templates: Vec<&str> = templates.iter().map(|text| text.as_str()).collect();
+        let words = renderer.words(&templates).map_err(|problem| unrendered(name, problem, "correct the parameter"))?;
+        let what = format!("context.{name}");
+        let action = action(&words, None, self.judge)
+            .map_err(|denial| self.active.not_run(&context.name.place, &what, &words, denial))?;
+        let place = Place { workspace: self.workspace, repository: self.repository };
+        let timeout = context.timeout.map_or(TIMEOUT, |time| time.0);
+        let variables = checks::variables(context.env.as_ref(), self.active, self.policy, &what)?;
+        let done = action.perform(self.runner, &place, timeout, &variables).await;
+        let ok = context.ok_exit.clone().unwrap_or_else(|| vec![0]);
+        if done.timed_out || done.exit_code.is_none_or(|code| !ok.contains(&code)) {
+            let how = match (done.timed_out, done.exit_code) {
+                (true, _) => "ran out of time".to_owned(),
+                (false, Some(code)) => format!("ended with {code}"),
+                (false, None) => "could not be run".to_owned(),
+            };
+            let tail = crate::verify::tail(&done.output, &self.runner.seen_root());
+            let tail: String =
+                tail.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n");
+            return Err(failure(name, InputProblem::Command { command: words.join(" "), how, tail }));
+        }
+        let root = self.runner.seen_root();
+        Ok(done.output.replace(&format!("{root}/"), ""))
+    }
+
+    fn file(&self, context: &Context, path: &RelPath) -> Result<String, Failure> {
+        let name = &context.name.value;
+        self.policy.may_read(path, self.facts).map_err(|denial| {
+            let hint = denial.hint.unwrap_or_else(|| "allow it in the policy's `paths.read`".to_owned());
+            self.active.not_granted(
+                &context.name.place,
+                format!("the policy does not allow `context.{name}` to read {path}"),
+                format!("{}; {hint}", denial.reason),
+            )
+        })?;
+        match self.workspace.entry(path) {
+            // A missing file is empty: `on_empty` decides.
+            Ok(Entry::Absent) => Ok(String::new()),
+            Ok(Entry::File { content, .. }) => Ok(String::from_utf8_lossy(&content).into_owned()),
+            Ok(Entry::Link { .. }) => Err(failure(name, InputProblem::Link(path.to_string()))),
+            Err(error) => Err(failure(name, InputProblem::Unreadable(error))),
+        }
+    }
+
+    /// Asks git for a change, with plumbing options that the user's configuration cannot alter; files that must not be
+    /// read are left out.
+    fn diff(&self, name: &str, kind: DiffKind, range: Option<&str>) -> Result<String, Failure> {
+        let repository = self.repository.ok_or_else(|| failure(name, InputProblem::NoRepository))?;
+        let failed = |error: String| failure(name, InputProblem::Diff(error));
+        let git = repository.without_filters().map_err(|error| failed(error.to_string()))?;
+        let git = git_of(git, self.from_hook);
+        let mut base: Vec<String> = match (kind, range) {
+            (DiffKind::Staged, _) => vec!["--cached".into()],
+            (DiffKind::Worktree, _) => vec![repository.head.clone().unwrap_or_else(|| EMPTY_TREE.into())],
+            (DiffKind::Range, Some(range)) => vec!["--end-of-options".into(), range.to_owned()],
+            (DiffKind::Range, None) => return Err(failed("`diff: range` without a range".into())),
+        };
+        base.push("--".into());
+        let run = |options: &[&str], paths: &[String]| {
+            let mut arguments: Vec<String> = vec!["diff".into()];
+            arguments.extend(options.iter().map(|option| (*option).to_owned()));
+            arguments.extend(base.iter().cloned());
+            arguments.extend_from_slice(paths);
+            git.run(&arguments, b"").map_err(|error| failed(error.to_string()))
+        };
+        let names = run(&["--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv"], &[])?;
+        let mut paths = vec![":(top)".to_owned()];
+        let mut all_denied = true;
+        let may_read = self.policy.reader(self.facts);
+        for path in names.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
+            let top = RelPath::from_bytes(path);
+            let inside = top.as_ref().and_then(|path| RelPath::below(repository.prefix.as_path(), path.as_path()));
+            let readable =
+                inside.is_some_and(|path| may_read(&path)) && !(self.from_hook.is_some() && is_generated(path));
+            if readable {
+                all_denied = false;
+            } else {
+                paths.push(format!(":(top,exclude,literal){}", String::from_utf8_lossy(path)));
+            }
+        }
+        if all_denied {
+            return Ok(String::new());
+        }
+        let options = [
+            "--no-ext-diff",
+            "--no-textconv",
+            "--no-color",
+            "--src-prefix=a/",
+            "--dst-prefix=b/",
+            "--find-renames",
+            "--no-indent-heuristic",
+            "-U3",
+        ];
+        Ok(String::from_utf8_lossy(&run(&options, &paths)?).into_owned())
+    }
+}
+
+/// The tree without files, for a repository without a commit.
+const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+
+fn failure(name: &str, problem: InputProblem) -> Failure {
+    ContextError { name: name.to_owned(), problem }.into()
+}
+
+fn unrendered(name: &str, problem: TemplateProblem, help: &str) -> Failure {
+    let help = problem.help.unwrap_or_else(|| help.to_owned());
+    failure(name, InputProblem::Template { problem: problem.message, help })
+}
+
+fn cut(text: String, context: &Context) -> Result<String, String> {
+    let most = context.max_bytes.unwrap_or(MAX_BYTES);
+    if text.len() <= most {
+        return Ok(text);
+    }
+    Ok(match context.truncate.unwrap_or_default() {
+        Truncate::Fail => return Err(format!("{} bytes; at most {most}", text.len())),
+        Truncate::Middle => middle_cut(&text, most),
+        Truncate::Head => {
+            let mut end = most;
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            format!("{}\n... [{} bytes left out]\n", &text[..end], text.len() - end)
+        }
+        Truncate::Tail => {
+            let mut start = text.len() - most;
+            while !text.is_char_boundary(start) {
+                start += 1;
+            }
+            format!("[{start} bytes left out] ...\n{}", &text[start..])
+        }
+    })
+}

@@ -1,0 +1,509 @@
+//! Prepares the recipe of a run: finds it, binds its parameters, and checks its needs against the policy.
+
+pub mod answer_cache;
+pub mod answers;
+pub mod checks;
+pub mod from_hook;
+pub mod gather;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::base::{Code, Diagnostic, Location};
+use crate::bounded;
+use crate::cli::RunArgs;
+use crate::event::Limits;
+use crate::git::Programs;
+use crate::git::repository::Repository;
+use crate::git::trusted::TrustedTree;
+use crate::path::RelPath;
+use crate::policy::file::{Delivery, UntrustedInput};
+use crate::policy::{Denial, Policy};
+use crate::recipe::file::{Given, OutputKind, RequiredGit, Text};
+use crate::recipe::load::Library;
+use crate::recipe::params::{Bound, Sources, World, bind};
+use crate::recipe::render::{Renderer, Values, plain};
+use crate::recipe::{Recipe, check, needs};
+use crate::settings::Environment;
+
+use crate::run::error::Failure;
+use crate::run::error::RecipeError;
+use crate::run::finish::mode::{Mode, refusal};
+use crate::run::rules::trust::{Source, Trusted};
+
+/// The directory of a project's recipes.
+const FOLDER: &str = ".qwen/recipes";
+
+/// The secret of fences if a conversation must be the same on every machine.
+const CONSTANT_SECRET: &[u8] = b"recorded";
+
+/// A recipe that is bound to this run.
+pub struct Active {
+    /// The recipe.
+    pub recipe: Recipe,
+    /// The values of its parameters.
+    pub bound: Bound,
+    /// Standard input, if an input asks for it.
+    pub standard_input: Option<String>,
+    values: Values,
+}
+
+/// What finding recipes and binding their parameters needs.
+pub struct Surroundings<'a> {
+    /// The environment.
+    pub environment: &'a Environment,
+    /// The repository's top directory, else the workspace.
+    pub top: &'a Path,
+    /// The workspace.
+    pub root: &'a Path,
+    /// The repository.
+    pub repository: Option<&'a Repository>,
+    /// Which files of the checkout are trusted.
+    pub trusted: &'a Trusted,
+    /// The directory of the program's state.
+    pub state: Option<&'a Path>,
+    /// The commit from which a hook reads the repository's recipes; `None`: as trusted.
+    pub tree: Option<&'a TrustedTree>,
+}
+
+impl Surroundings<'_> {
+    /// Finds and checks a recipe by its name or path on the command line.
+    pub fn find(&self, word: &str) -> Result<Recipe, RecipeError> {
+        self.with_library(|library| library.load(word)).map_err(RecipeError::Wrong)
+    }
+
+    /// Reads the text of a file that a flag names.
+    fn named_text(&self, path: &Path) -> Result<String, String> {
+        self.trusted.named_text(self.top, &self.environment.cwd.join(path))
+    }
+
+    /// Returns where the project's recipes are read from.
+    fn source(&self) -> Source<'_> {
+        self.tree.map_or_else(|| self.trusted.source(), Source::Commit)
+    }
+
+    /// Tells whether the project's recipes count as the operator's: they are read from a trusted commit or checkout.
+    fn counts(&self) -> bool {
+        self.trusted.checkout || matches!(self.source(), Source::Commit(_))
+    }
+
+    /// Tells whether a recipe may read values from the environment: always on a person's machine; in CI for the user's
+    /// recipes, built-in ones, those outside the checkout, and the checkout's if it is trusted. Any other could put the
+    /// secrets of a job into its prompt.
+    fn may_read_variables(&self, recipe: &Recipe) -> bool {
+        let source = recipe.source.as_str();
+        let own = ["builtin:", "~/.qwen/recipes/"].iter().any(|start| source.starts_with(start));
+        let outside = || {
+            let path = self.environment.cwd.join(source);
+            path.canonicalize().is_ok_and(|real| !real.starts_with(self.top))
+        };
+        !self.environment.is_ci() || self.counts() || own || !source.starts_with(".qwen/recipes/") && outside()
+    }
+
+    /// Calls with the places where recipes are looked for. On a person's own machine a checkout's recipes are always
+    /// read: they can only ask. In CI they come from the trusted commit.
+    pub fn with_library<T>(&self, call: impl FnOnce(&Library<'_>) -> T) -> T {
+        let folder = self.top.join(FOLDER);
+        let project = |name: &str| match self.source() {
+            Source::Disk => read_inside(&folder, name),
+            Source::Commit(tree) => tree.read(&format!("{FOLDER}/{name}")).map_err(|error| error.to_string()),
+            Source::Nowhere => Ok(None),
+        };
+        let names = || match self.source() {
+            Source::Disk => {
+                let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+                entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+            }
+            Source::Commit(tree) => {
+                let files = tree.files_below(FOLDER).unwrap_or_default();
+                let name = |file: &String| file.strip_prefix(FOLDER)?.strip_prefix('/').map(str::to_owned);
+                files.iter().filter_map(name).filter(|name| !name.contains('/')).collect()
+            }
+            Source::Nowhere => Vec::new(),
+        };
+        call(&Library {
+            cwd: &self.environment.cwd,
+            home: self.environment.home.as_deref(),
+            project: &project,
+            project_names: &names,
+            project_first: self.counts(),
+            named: &|path| self.trusted.read_named(self.top, path),
+        })
+    }
+}
+
+/// Reads a file below a directory; `None` where there is none. A link that leaves the directory is an error.
+fn read_inside(folder: &Path, name: &str) -> Result<Option<Vec<u8>>, String> {
+    let read = || {
+        let folder = folder.canonicalize()?;
+        let file = folder.join(name).canonicalize()?;
+        match file.starts_with(&folder) {
+            true => bounded::regular(&file, bounded::CONFIG),
+            false => Err(std::io::Error::other("it is a link that points outside the directory of recipes")),
+        }
+    };
+    bounded::optional(read()).map_err(|error| error.to_string())
+}
+
+/// Finds the recipe that the flags name and binds its parameters. Nothing has been sent yet.
+pub async fn load(
+    arguments: &RunArgs,
+    surroundings: &Surroundings<'_>,
+    run_id: &str,
+    date: &str,
+) -> Result<Option<Active>, Failure> {
+    let flags = &arguments.input;
+    let Some(word) = &flags.recipe else {
+        if !flags.params.is_empty() || flags.params_file.is_some() {
+            return Err(RecipeError::ParamsAlone.into());
+        }
+        return Ok(None);
+    };
+    let recipe = surroundings.find(word)?;
+    if arguments.context.strict && !recipe.warnings.is_empty() {
+        return Err(RecipeError::Wrong(recipe.warnings).into());
+    }
+    let wants_input = recipe.context().iter().any(|context| context.stdin == Some(true));
+    let readers = flags.params.iter().filter(|param| param.ends_with("=-")).count()
+        + usize::from(flags.params_file.as_deref() == Some(Path::new("-")))
+        + usize::from(wants_input);
+    if readers > 1 {
+        return Err(RecipeError::StandardInputTwice.into());
+    }
+    let standard_input = match readers {
+        0 => None,
+        _ => {
+            use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
+            let read = read_standard_input(tokio::io::stdin(), CAP, FIRST_BYTE).await;
+            Some(read.map_err(RecipeError::StandardInput)?.text)
+        }
+    };
+    let file = match &flags.params_file {
+        None => Map::new(),
+        Some(path) => params_file(path, surroundings, standard_input.as_deref())?,
+    };
+    let sources = Sources { flags: flags.params.clone(), file };
+    let reads_variables = surroundings.may_read_variables(&recipe);
+    let world = Outside { surroundings, standard_input: standard_input.clone(), reads_variables };
+    let bound = bind(&recipe.params(), &sources, &world).map_err(RecipeError::Wrong)?;
+    let recorded = arguments.test.record.is_some() || arguments.test.replay.is_some();
+    let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fence_secret(surroundings)? };
+    Ok(Some(Active::new(recipe, bound, standard_input, surroundings.repository, secret, run_id, date)))
+}
+
+impl Surroundings<'_> {
+    /// Binds parameters for inspection; nothing is run.
+    pub fn bind(&self, recipe: Recipe, sources: &Sources) -> Result<Active, RecipeError> {
+        let reads_variables = self.may_read_variables(&recipe);
+        let world = Outside { surroundings: self, standard_input: None, reads_variables };
+        let bound = bind(&recipe.params(), sources, &world).map_err(RecipeError::Wrong)?;
+        let secret = CONSTANT_SECRET.to_vec();
+        Ok(Active::new(recipe, bound, None, self.repository, secret, "00000000", "2026-01-01"))
+    }
+}
+
+fn params_file(
+    path: &Path,
+    surroundings: &Surroundings<'_>,
+    standard_input: Option<&str>,
+) -> Result<Map<String, Value>, RecipeError> {
+    let shown = path.display().to_string();
+    let text = match standard_input {
+        Some(text) if shown == "-" => text.to_owned(),
+        Some(_) | None => {
+            surroundings.named_text(path).map_err(|why| RecipeError::ParamsFile { path: shown.clone(), why })?
+        }
+    };
+    if shown.ends_with(".json") {
+        return serde_json::from_str(&text).map_err(|error| RecipeError::Params(format!("{shown}: {error}")));
+    }
+    // A scalar keeps its spelling: the declared type converts it.
+    let given = crate::recipe::parse::parse_params(&shown, &text);
+    let given = given.map_err(|error| RecipeError::Params(error.to_string()))?;
+    let value = |given: Given| match given {
+        Given::One(text) => Value::from(text.value),
+        Given::Many(texts) => Value::from(texts.into_iter().map(|text| text.value).collect::<Vec<_>>()),
+    };
+    Ok(given.into_iter().map(|(name, given)| (name, value(given))).collect())
+}
+
+/// The sources of parameters outside the command line.
+struct Outside<'a> {
+    surroundings: &'a Surroundings<'a>,
+    standard_input: Option<String>,
+    reads_variables: bool,
+}
+
+impl World for Outside<'_> {
+    fn file(&self, path: &str) -> Result<String, String> {
+        let path = self.surroundings.environment.cwd.join(path);
+        bounded::named_text(&path, bounded::PROMPT).map_err(|error| error.to_string())
+    }
+
+    fn event(&self, pointer: &str) -> Result<Value, String> {
+        let path = self.surroundings.environment.value("GITHUB_EVENT_PATH").ok_or("GITHUB_EVENT_PATH is not set")?;
+        let text = self.file(&path)?;
+        let event: Value = serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))?;
+        event.pointer(pointer).cloned().ok_or_else(|| "the event has no such value".to_owned())
+    }
+
+    fn standard_input(&self) -> Result<String, String> {
+        self.standard_input.clone().ok_or_else(|| "standard input is not available".to_owned())
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        self.surroundings.environment.value(name).filter(|_| self.reads_variables)
+    }
+
+    fn path(&self, path: &RelPath) -> Result<bool, String> {
+        let root = self.surroundings.root;
+        let mut at: PathBuf = path.under(root);
+        let exists = at.exists();
+        // A missing path leads where its nearest existing directory leads.
+        while !at.exists() && at.symlink_metadata().is_err() && at != root {
+            at.pop();
+        }
+        match at.canonicalize() {
+            Ok(real) if real.starts_with(root) => Ok(exists),
+            Ok(_) | Err(_) => Err("points outside the workspace".to_owned()),
+        }
+    }
+}
+
+/// Returns the user's secret for the tags of fences, created on first use. If it cannot be stored, one for this run.
+fn fence_secret(surroundings: &Surroundings<'_>) -> Result<Vec<u8>, RecipeError> {
+    let fresh = || {
+        let mut bytes = vec![0; 32];
+        getrandom::fill(&mut bytes).map(|()| bytes).map_err(RecipeError::Random)
+    };
+    let Some(folder) = surroundings.state else { return fresh() };
+    let file = folder.join("fence-secret");
+    if let Ok(known) = bounded::regular(&file, bounded::CONFIG)
+        && known.len() == 32
+    {
+        return Ok(known);
+    }
+    let secret = fresh()?;
+    let _kept = crate::workspace::outputs::keep_secret(&file, &secret);
+    Ok(secret)
+}
+
+/// Quotes a word so that the command parser reads it as one word.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) && !word.contains('=') {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+impl Active {
+    /// Puts a recipe and its values together.
+    pub fn new(
+        recipe: Recipe,
+        bound: Bound,
+        standard_input: Option<String>,
+        repository: Option<&Repository>,
+        secret: Vec<u8>,
+        run_id: &str,
+        date: &str,
+    ) -> Active {
+        let branch = repository.and_then(|repository| repository.branch.clone()).unwrap_or_default();
+        let sha = repository.and_then(|repository| repository.head.clone()).unwrap_or_default();
+        let name = repository.and_then(|repository| repository.top.file_name());
+        let base = recipe.file.git.as_ref().and_then(|git| git.base.as_ref()).map(|base| base.value.clone());
+        let short: String = run_id.chars().rev().filter(char::is_ascii_alphanumeric).take(8).collect();
+        let values = Values {
+            params: bound.clone(),
+            context: BTreeMap::new(),
+            git: BTreeMap::from([
+                ("branch", branch.trim_start_matches("refs/heads/").to_owned()),
+                ("sha", sha),
+                ("base", base.unwrap_or_default()),
+                ("repo", name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()),
+            ]),
+            run: BTreeMap::from([
+                ("id", run_id.to_owned()),
+                ("short_id", short),
+                ("date", date.get(..10).unwrap_or(date).to_owned()),
+                ("attempt", "1".to_owned()),
+            ]),
+            recipe: BTreeMap::from([
+                ("name", recipe.name().to_owned()),
+                ("version", recipe.facts().version.unwrap_or_default()),
+            ]),
+            untrusted: recipe.untrusted(),
+            secret,
+        };
+        Active { recipe, bound, standard_input, values }
+    }
+
+    /// Returns a renderer of the recipe's texts, with the gathered inputs.
+    pub fn renderer(&self, inputs: &[(String, String)]) -> Renderer {
+        let mut values = self.values.clone();
+        values.context = inputs.iter().cloned().collect();
+        Renderer::new(&values)
+    }
+
+    /// Renders a text without gathered inputs.
+    pub fn text(&self, text: &Text) -> Result<String, RecipeError> {
+        self.renderer(&[]).text(&text.value).map_err(|problem| self.unrendered(text, problem.message))
+    }
+
+    fn unrendered(&self, text: &Text, problem: String) -> RecipeError {
+        RecipeError::Wrong(vec![self.recipe.with_line(Diagnostic::new(Code::R006, text.place.clone(), problem))])
+    }
+
+    /// Renders the user message.
+    pub fn prompt(&self, inputs: &[(String, String)]) -> Result<String, RecipeError> {
+        let Some(prompt) = &self.recipe.file.prompt else { return Ok(String::new()) };
+        self.renderer(inputs).text(&prompt.value).map_err(|problem| self.unrendered(prompt, problem.message))
+    }
+
+    /// Renders the instructions.
+    pub fn instructions(&self) -> Result<Option<String>, RecipeError> {
+        self.recipe.file.instructions.as_ref().map(|text| self.text(text)).transpose()
+    }
+
+    /// Tells whether the prompt contains text that strangers may have written.
+    pub fn has_untrusted_text(&self) -> bool {
+        let untrusted = self.recipe.untrusted();
+        self.recipe.context().iter().any(|context| untrusted.contains(&format!("context.{}", context.name.value)))
+            || self
+                .bound
+                .iter()
+                .any(|(name, value)| untrusted.contains(&format!("params.{name}")) && value.as_str() != Some(""))
+    }
+
+    /// Returns the policy of the run: what both allow. A need that nothing could meet ends the run here.
+    pub fn narrow(&self, policy: &Policy) -> Result<Policy, RecipeError> {
+        let missing = needs::missing(self.recipe.needs(), policy);
+        if !missing.is_empty() {
+            let missing = missing.into_iter().map(|error| self.recipe.with_line(error)).collect();
+            return Err(RecipeError::NotGranted(missing));
+        }
+        let answer_only = self.has_untrusted_text() && policy.untrusted_input() == UntrustedInput::AnswerOnly;
+        needs::layer(self.recipe.name(), self.recipe.needs(), answer_only)
+            .map(|layer| policy.and(layer))
+            .map_err(|cause| RecipeError::Needs { file: self.recipe.source.clone(), cause: Box::new(cause.into()) })
+    }
+
+    /// Returns the ending of a run whose recipe needs what the policy does not grant.
+    pub fn not_granted(&self, place: &Location, message: impl Into<String>, help: impl Into<String>) -> RecipeError {
+        let error = Diagnostic::new(Code::N001, place.clone(), message).help(help);
+        RecipeError::NotGranted(vec![self.recipe.with_line(error)])
+    }
+
+    /// The same for a command.
+    pub fn not_run(&self, place: &Location, what: &str, words: &[String], denial: Denial) -> RecipeError {
+        let words = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        let hint = denial.hint.map_or_else(|| "; allow it in the policy".to_owned(), |hint| format!("; {hint}"));
+        self.not_granted(
+            place,
+            format!("the policy does not allow `{what}` to run `{words}`"),
+            format!("{}{hint}", denial.reason),
+        )
+    }
+
+    /// Checks the requirements.
+    pub fn requires(&self, programs: &Programs, repository: Option<&Repository>) -> Result<(), RecipeError> {
+        let Some(requires) = &self.recipe.file.requires else { return Ok(()) };
+        let mut errors = Vec::new();
+        let mut lacks = |place: Location, message: String, help: &str| {
+            errors.push(self.recipe.with_line(Diagnostic::new(Code::N002, place, message).help(help)));
+        };
+        let of_git = || self.recipe.place("requires.git");
+        let version = env!("CARGO_PKG_VERSION");
+        if let Some(range) = &requires.qwen
+            && check::satisfies(&range.value, version) != Ok(true)
+        {
+            let help = "install that version of qwen, or use a recipe for this one";
+            lacks(range.place.clone(), format!("it needs qwen {}, this is {version}", range.value), help);
+        }
+        for program in requires.programs.iter().flatten() {
+            if programs.find(program.as_str()).is_err() {
+                let message = format!("the program `{}` is not in PATH", program.value);
+                lacks(program.place.clone(), message, "install it, or add its directory to PATH");
+            }
+        }
+        match (requires.git, repository) {
+            (Some(RequiredGit::Repo | RequiredGit::Clean), None) => {
+                lacks(of_git(), "it needs a git repository".to_owned(), "run it in one, or create one with `git init`");
+            }
+            (Some(RequiredGit::Clean), Some(repository)) => {
+                // No filter of the repository runs: git's record of a filtered file decides.
+                let git = repository.without_filters();
+                let status = git.and_then(|git| {
+                    Ok(git.run(&["status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty"], b"")?)
+                });
+                if !status.is_ok_and(|status| status.is_empty()) {
+                    lacks(of_git(), "tracked files have changes".to_owned(), "commit or stash them first");
+                }
+            }
+            (Some(RequiredGit::None | RequiredGit::Repo) | None, _) => {}
+        }
+        if errors.is_empty() { Ok(()) } else { Err(RecipeError::Wrong(errors)) }
+    }
+
+    /// Returns the values of secret parameters, under names that masking recognises.
+    pub fn secrets(&self) -> Vec<(String, String)> {
+        let params = self.recipe.params();
+        let secret = self.bound.iter().filter(|(name, _)| params.get(*name).is_some_and(|param| param.secret));
+        let named = |name: &str, value: &Value| (format!("SECRET_{}", name.to_uppercase()), plain(value));
+        let one = |(name, value): (&String, &Value)| match value {
+            Value::Array(items) => {
+                items.iter().enumerate().map(|(at, item)| named(&format!("{name}_{at}"), item)).collect()
+            }
+            value => vec![named(name, value)],
+        };
+        secret.flat_map(one).collect()
+    }
+
+    /// Returns the limits that the recipe sets.
+    pub fn limits(&self) -> Limits {
+        let limits = self.recipe.limits();
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Limits {
+            turns: limits.turns,
+            tool_calls: limits.tool_calls,
+            wall_time_ms: limits.wall_time.map(|time| millis(time.0)),
+            total_tokens: limits.total_tokens,
+            cost_usd: limits.cost_usd,
+            ..Limits::default()
+        }
+    }
+
+    /// Returns the recipe's delivery, as far as the policy allows it.
+    pub fn delivery(&self, policy: &Policy, warnings: &mut Vec<String>) -> Result<Mode, RecipeError> {
+        let git = self.recipe.file.git.clone().unwrap_or_default();
+        let wish = git.changes.unwrap_or(Delivery::DryRun);
+        if wish != Delivery::DryRun && !policy.changes().allow.contains(&wish) {
+            warnings.push(format!(
+                "the recipe {} wants to deliver its changes, and {}: dry run",
+                self.recipe.name(),
+                refusal(policy, wish)
+            ));
+            return Ok(Mode::DryRun);
+        }
+        Ok(match wish {
+            Delivery::DryRun => Mode::DryRun,
+            Delivery::Apply => Mode::Apply,
+            Delivery::Commit => Mode::Commit,
+            Delivery::Branch => match &git.branch {
+                Some(branch) => Mode::Branch(self.text(branch)?),
+                None => {
+                    return Err(RecipeError::NoBranch);
+                }
+            },
+        })
+    }
+
+    /// Tells whether the recipe expects changes.
+    pub fn changes_expected(&self) -> bool {
+        self.recipe.output().kind == OutputKind::Changes
+    }
+}

@@ -1,0 +1,673 @@
+//! Runs commands in the command workspace inside the sandbox, and stages what they changed.
+
+mod git_commands;
+pub mod launcher;
+pub mod servers;
+mod surroundings;
+pub mod tools;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use tokio::sync::Mutex;
+
+use crate::change::patch::sha256;
+use crate::change::{Change, Entry};
+use crate::git::repository::Repository;
+use crate::git::{Checkout, git_environment, private_git_configuration};
+use crate::model::BoxFuture;
+use crate::path::RelPath;
+use crate::policy::Facts;
+use crate::policy::grant::{GitAccess, Start, TreeAccess};
+use crate::policy::packages::{is_cache, packages_of};
+use crate::policy::programs::only_reads;
+use crate::policy::{CommandPlan, Policy};
+use crate::sandbox::{
+    Captured, Confinement, Demand, LentTree, Mounted, Names, RunOutput, RunRequest, Sandbox, SandboxError,
+    SandboxOptions, Tier, named,
+};
+use crate::tools::mcp::Config;
+use crate::tools::{Background, CommandReport, CommandRequest, CommandRunner, MissingOutput, ToolError, ToolErrorKind};
+use crate::workspace::Workspace;
+use crate::workspace::disk::Disk;
+use crate::workspace::temporary::Temporary;
+use crate::workspace::tree::{Collected, CommandTree, LeftOut, Scratch, TreeOptions, WhyLeftOut};
+use crate::workspace::untouched::Untouched;
+
+use crate::run::rules::judge::judge_change;
+use crate::run::runner::git_commands::{is_git_and_readers, is_judged_git};
+use crate::run::runner::launcher::Place;
+use crate::run::runner::surroundings::Surroundings;
+
+/// Where commands in namespaces see the repository's objects: their own objects are at the usual path.
+const OBJECTS_AT: &str = "/.qwen/objects";
+
+/// Where a git command in namespaces sees git's directory that other programs must not find.
+const GIT_AT: &str = "/.qwen/git";
+
+/// The most links from a program's name to the program.
+const MOST_LINKS: usize = 40;
+
+/// Runs the commands of a run.
+pub struct Runner {
+    workspace: Arc<Workspace>,
+    checkout: Checkout,
+    policy: Policy,
+    facts: Facts,
+    demand: Demand,
+    environment: BTreeMap<OsString, OsString>,
+    helper: PathBuf,
+    private: Temporary,
+    confinement: OnceLock<Confinement>,
+    sandbox: OnceLock<Sandbox>,
+    lent: Mutex<Option<CommandTree>>,
+    /// What commands leave in ignored files and directories is delivered (`sandbox.workspace: in-place`).
+    ignored_outputs: bool,
+    lent_root: OnceLock<PathBuf>,
+    happened: Happened,
+    /// The project's fingerprint before the first writing command that runs without a private file system.
+    attributes: OnceLock<Untouched>,
+    /// Whether servers write in the command workspace: after each of their calls changes are then looked for.
+    servers_write: OnceLock<bool>,
+}
+
+/// What happened so far.
+#[derive(Default)]
+struct Happened {
+    /// A layer could not be mounted, although the probe succeeded.
+    mounts_no_layer: AtomicBool,
+    /// A copy replaced a layer, without what earlier commands left in ignored directories.
+    is_copied_anew: AtomicBool,
+    /// The user was told which files commands do not see.
+    left_out_said: AtomicBool,
+    /// The user was told that programs find no repository.
+    no_git_said: AtomicBool,
+}
+
+impl Runner {
+    /// Prepares a runner; nothing is started or copied before the first command.
+    pub fn new(
+        workspace: Arc<Workspace>,
+        checkout: Checkout,
+        policy: Policy,
+        facts: Facts,
+        demand: Demand,
+        environment: BTreeMap<OsString, OsString>,
+        helper: PathBuf,
+    ) -> std::io::Result<Runner> {
+        Ok(Runner {
+            private: Temporary::outside("run-", workspace.root())?,
+            workspace,
+            checkout,
+            policy,
+            facts,
+            demand,
+            environment,
+            helper,
+            confinement: OnceLock::new(),
+            sandbox: OnceLock::new(),
+            lent: Mutex::default(),
+            ignored_outputs: false,
+            lent_root: OnceLock::new(),
+            happened: Happened::default(),
+            attributes: OnceLock::new(),
+            servers_write: OnceLock::new(),
+        })
+    }
+
+    /// Keeps in mind what commands leave in ignored files and directories: it will be delivered with the change.
+    pub fn with_ignored_outputs(self, wanted: bool) -> Runner {
+        Runner { ignored_outputs: wanted, ..self }
+    }
+
+    /// Tells whether what commands leave in ignored files and directories is delivered.
+    pub fn delivers_ignored(&self) -> bool {
+        self.ignored_outputs
+    }
+
+    /// Gives the tree away in which commands worked; no command is to run any more.
+    pub async fn take_tree(&self) -> Option<CommandTree> {
+        self.lent.lock().await.take()
+    }
+
+    /// Returns the directory in which the run's temporary one is.
+    pub fn place(&self) -> Option<&Path> {
+        self.private.path().parent()
+    }
+
+    fn repository(&self) -> Option<&Repository> {
+        self.checkout.repository.as_ref()
+    }
+
+    /// Returns the run's own directory of full outputs.
+    pub fn outputs(&self) -> PathBuf {
+        self.private.path().join("outputs")
+    }
+
+    /// Returns the isolation of commands; the first call detects what the machine supports.
+    pub fn confinement(&self) -> Result<&Confinement, SandboxError> {
+        if let Some(found) = self.confinement.get() {
+            return Ok(found);
+        }
+        let (network, private) = (self.policy.network_shell(), self.private.path());
+        let found = Confinement::detect(self.demand, network, &self.helper, private)?;
+        Ok(self.confinement.get_or_init(|| found))
+    }
+
+    /// Returns the sandbox of commands; the first call looks for what they may read.
+    pub fn sandbox(&self) -> Result<&Sandbox, SandboxError> {
+        if let Some(sandbox) = self.sandbox.get() {
+            return Ok(sandbox);
+        }
+        let env = self.policy.env();
+        let sandbox = Sandbox::new(SandboxOptions {
+            confinement: self.confinement()?.clone(),
+            helper: self.helper.clone(),
+            private: self.private.path().to_path_buf(),
+            workspace: self.workspace.root().to_path_buf(),
+            programs: self.checkout.programs.clone(),
+            environment: self.environment.clone(),
+            disk: &Disk,
+            read_system: self.policy.read_system().into_iter().map(PathBuf::from).collect(),
+            names: Names::of_the_system(),
+            env_pass: env.pass,
+            env_set: env.set.into_iter().collect(),
+        })?;
+        Ok(self.sandbox.get_or_init(|| sandbox))
+    }
+
+    /// Returns the tier of commands; T0 without a sandbox.
+    pub fn tier(&self) -> Tier {
+        self.confinement().map_or(Tier::T0, Confinement::tier)
+    }
+
+    /// Returns where commands see the root of the tree, as text.
+    pub fn seen_root(&self) -> String {
+        let root = match self.lent_root.get() {
+            Some(lent) if self.tier() != Tier::T3 => lent.as_path(),
+            Some(_) | None => self.workspace.root(),
+        };
+        root.display().to_string()
+    }
+
+    /// Returns a path of the project whose mode or time a command has changed: Landlock does not protect these.
+    pub fn changed_attribute(&self) -> Option<PathBuf> {
+        self.attributes.get().and_then(Untouched::first_attribute)
+    }
+
+    /// Remembers the modes and times of the whole repository, where isolation does not hold them.
+    fn remember_attributes(&self) {
+        if self.tier() == Tier::T2 {
+            let top = self.repository().map_or(self.workspace.root(), |repository| &repository.top);
+            self.attributes.get_or_init(|| Untouched::remember(top, Vec::new()));
+        }
+    }
+
+    /// Ends what runs in the background.
+    pub async fn end(&self) {
+        if let Some(sandbox) = self.sandbox.get() {
+            sandbox.end().await;
+        }
+    }
+
+    /// Judges a path that a command changed, like a write of a tool.
+    fn judge(&self, path: &RelPath, change: &Change) -> Result<(), String> {
+        if change.before != Entry::Absent {
+            self.policy.may_change(path, &self.facts).map_err(|denial| denial.reason)?;
+        }
+        judge_change(&self.policy, &self.facts, path, change)
+    }
+
+    /// Returns the command workspace as it is staged now; the first call makes it. `alone`: programs in it never overlap.
+    fn lend<'s>(
+        &self,
+        slot: &'s mut Option<CommandTree>,
+        until: Option<Instant>,
+        alone: bool,
+    ) -> Result<&'s mut CommandTree, ToolError> {
+        let layers = alone
+            && !self.happened.mounts_no_layer.load(Ordering::Relaxed)
+            && self.confinement().is_ok_and(Confinement::has_overlay);
+        let earlier = if layers { None } else { slot.take_if(|lent| lent.layer().is_some()) };
+        let lent = match slot {
+            Some(lent) => lent,
+            None => {
+                let may_read = self.policy.reader(&self.facts);
+                let options = TreeOptions {
+                    repository: self.repository(),
+                    may_read: &may_read,
+                    copy_max: self.policy.copy_max(),
+                    parent: Some(self.private.path()),
+                    objects_at: (self.tier() == Tier::T3).then_some(Path::new(OBJECTS_AT)),
+                    until,
+                    layers,
+                    ignored_outputs: self.ignored_outputs,
+                };
+                let made = self.lend_anew(&options, earlier.as_ref());
+                if made.is_err() {
+                    *slot = earlier;
+                }
+                slot.insert(made?)
+            }
+        };
+        let _first = self.lent_root.set(lent.root().to_path_buf());
+        lent.sync_in(&self.workspace.changes()).map_err(no_tree)?;
+        Ok(lent)
+    }
+
+    /// Makes a tree; where it takes the place of another one, what commands left there in ignored directories comes
+    /// along if it will be delivered.
+    fn lend_anew(&self, options: &TreeOptions<'_>, earlier: Option<&CommandTree>) -> Result<CommandTree, ToolError> {
+        let mut lent = CommandTree::make(self.workspace.root(), options).map_err(no_tree)?;
+        match earlier {
+            Some(earlier) if self.ignored_outputs => {
+                lent.sync_in(&self.workspace.changes()).map_err(no_tree)?;
+                let taken = lent.take_over(earlier, &self.workspace.changes());
+                taken.map_err(|error| ToolError::failed(format!("cannot create the command workspace: {error}")))?;
+            }
+            Some(_) => self.happened.is_copied_anew.store(true, Ordering::Relaxed),
+            None => {}
+        }
+        Ok(lent)
+    }
+
+    /// Makes the command workspace for servers' programs, if there are any, and returns what they are started with.
+    ///
+    /// If this takes longer than the most patient server waits, it is abandoned and left to the first command.
+    pub async fn place_for_servers(&self, programs: &[&Config]) -> Result<Place, ToolError> {
+        let mut surroundings = Surroundings::default();
+        let tree = if programs.is_empty() {
+            (self.private.path().to_path_buf(), Vec::new())
+        } else {
+            self.remember_attributes();
+            let mut slot = self.lent.lock().await;
+            let patience = programs.iter().map(|config| config.handshake()).max();
+            let lent = self.lend(&mut slot, patience.map(|patience| Instant::now() + patience), false)?;
+            let found = lent.root().to_path_buf();
+            let hides_git = self.may_show_unreadable(lent);
+            let access = if hides_git { GitAccess::None } else { GitAccess::ReadOnly };
+            if hides_git {
+                lent.keep_git_apart().map_err(|error| ToolError::failed(error.to_string()))?;
+            }
+            surroundings = self.surroundings(lent, TreeAccess::ReadOnly, access, hides_git);
+            (found, std::mem::take(&mut surroundings.read))
+        };
+        let writes = programs.iter().any(|config| !self.policy.mcp_write(&config.name).is_empty());
+        let _first = self.servers_write.set(writes);
+        Ok(Place {
+            policy: self.policy.clone(),
+            workspace: self.workspace.root().to_path_buf(),
+            tree,
+            mounts: surroundings.mounts,
+            read_only: surroundings.read_only,
+            hidden: surroundings.hidden,
+            seen_at_home: self.tier() == Tier::T3,
+            private: self.private.path().to_path_buf(),
+            demand: self.demand,
+            programs: self.checkout.programs.clone(),
+            environment: self.environment.clone(),
+            helper: self.helper.clone(),
+        })
+    }
+
+    async fn show(&self) -> Result<(), ToolError> {
+        match self.lent.lock().await.as_mut() {
+            Some(lent) => lent.sync_in(&self.workspace.changes()).map_err(no_tree),
+            None => Ok(()),
+        }
+    }
+
+    async fn take(&self) -> Result<Vec<String>, ToolError> {
+        if self.servers_write.get() != Some(&true) {
+            return Ok(Vec::new());
+        }
+        let mut slot = self.lent.lock().await;
+        let Some(lent) = slot.as_mut() else { return Ok(Vec::new()) };
+        let collected = lent.sync_out(&self.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
+        self.workspace.note_refusals(&collected.refused);
+        Ok(refusals(&collected))
+    }
+
+    /// Returns the pinned programs that a command starts; one that differs from the policy's digest is an error.
+    fn pinned(&self, plan: &CommandPlan, lent: &CommandTree) -> Result<Vec<PathBuf>, ToolError> {
+        let mut found = Vec::new();
+        for (path, wanted) in self.policy.pinned_programs() {
+            let is_it = |name: &String| name.contains('/') && RelPath::new(name).as_ref() == Some(&path);
+            if !plan.programs.iter().any(is_it) {
+                continue;
+            }
+            // Any other program that can write could replace it.
+            let mut others = plan.programs.iter().filter(|name| !is_it(name));
+            let writes = match &plan.start {
+                Start::Pipeline(_) => false,
+                Start::Script(text) | Start::AsWritten(text) => text.contains('>'),
+            };
+            if writes || others.any(|name| !only_reads(name)) {
+                return Err(ToolError {
+                    message: format!(
+                        "Denied by policy: {path} is pinned, and other parts of the same command could change it. Start \
+                         it in a command of its own, or with programs that only read."
+                    ),
+                    kind: ToolErrorKind::Denied,
+                });
+            }
+            // The name is relative to the root; in another directory it would be another program.
+            let moves = matches!(&plan.start, Start::Script(text) if text.contains("cd -P"));
+            if moves || !plan.directory.is_root() {
+                return Err(ToolError::failed(format!(
+                    "{path} is pinned by the policy and is started at the root alone"
+                )));
+            }
+            let sum = match lent.entry(&path) {
+                Ok(Entry::File { content, .. }) => Some(sha256(&content)),
+                Ok(Entry::Absent | Entry::Link { .. }) | Err(_) => None,
+            };
+            if sum.as_deref() != Some(wanted.to_lowercase().as_str()) {
+                return Err(ToolError::failed(format!(
+                    "{path} was not started: it is not the file that the policy pins (sha256 {wanted})"
+                )));
+            }
+            found.push(path.as_path().to_path_buf());
+        }
+        Ok(found)
+    }
+
+    /// Returns the programs of the workspace that a command runs by a rule without a digest, and what they load; one
+    /// that changed since the run began is refused.
+    fn unchanged(&self, plan: &CommandPlan, lent: &CommandTree) -> Result<Vec<PathBuf>, ToolError> {
+        let refuse = |path: &RelPath, why: &str| ToolError {
+            message: format!("Denied by policy: {path} {why}. Installed programs and wrappers run as they were."),
+            kind: ToolErrorKind::Denied,
+        };
+        let mut held: Vec<PathBuf> = Vec::new();
+        let mut packages = BTreeSet::new();
+        let mut seen = 0;
+        let mut pending = plan.unchanged.clone();
+        while let Some(path) = pending.pop() {
+            seen += 1;
+            let before = Disk.entry(&path.under(self.workspace.root())).ok();
+            let now = lent.entry(&path).ok();
+            if before.is_none() || before != now || seen > MOST_LINKS + plan.unchanged.len() {
+                return Err(refuse(&path, "is not as it was when the run began"));
+            }
+            packages.extend(packages_of(&path));
+            match now {
+                Some(Entry::Link { target }) => {
+                    let folder = path.parent().unwrap_or_default();
+                    pending.extend(folder.join(OsStr::from_bytes(&target)));
+                    // Its directory holds the link; the root is where commands work.
+                    held.extend((!folder.is_root()).then(|| folder.as_path().to_path_buf()));
+                }
+                Some(Entry::File { .. }) => held.push(path.as_path().to_path_buf()),
+                Some(Entry::Absent) | None => {}
+            }
+        }
+        let staged = self.workspace.changes();
+        for directory in packages {
+            let counts = |path: &&RelPath| path.is_under(&directory) && !is_cache(&directory, path);
+            let changed = match staged.iter().map(|(path, _)| path).find(counts) {
+                Some(path) => Some(path.clone()),
+                None => lent
+                    .changed_below(&directory, &|path| is_cache(&directory, path))
+                    .map_err(|error| ToolError::failed(format!("{directory} cannot be looked through: {error}")))?,
+            };
+            if let Some(path) = changed {
+                return Err(refuse(&path, "is not as it was when the run began"));
+            }
+        }
+        Ok(held)
+    }
+
+    /// Tells whether a scratch directory is mounted over git's own.
+    fn stands_in(&self, git: &Scratch) -> bool {
+        self.tier() == Tier::T3 && git.stands_for.symlink_metadata().is_ok_and(|found| found.is_dir())
+    }
+
+    /// Tells whether a command must not find a repository: it runs other programs than git under the rules on reading.
+    fn hides_git(&self, plan: &CommandPlan, lent: &CommandTree) -> bool {
+        plan.profile.git != GitAccess::None && !is_judged_git(plan) && self.may_show_unreadable(lent)
+    }
+
+    /// Tells whether git's objects may contain a file that must not be read.
+    fn may_show_unreadable(&self, lent: &CommandTree) -> bool {
+        lent.git().is_some() && self.policy.unreadable_of_history(&self.facts).map_or(true, |found| !found.is_empty())
+    }
+
+    /// Returns what commands find besides their tree.
+    fn surroundings(&self, lent: &CommandTree, tree: TreeAccess, access: GitAccess, hides_git: bool) -> Surroundings {
+        let mut around = Surroundings { read: lent.reads().to_vec(), ..Surroundings::default() };
+        if hides_git {
+            around.read.clear();
+            // In a copy it is not there at all.
+            if self.tier() == Tier::T3
+                && lent.git().is_some_and(|git| git.work_tree == lent.root() && git.work_tree == self.workspace.root())
+            {
+                around.hidden.push(".git".into());
+            }
+        } else if let Some(git) = lent.git() {
+            match access {
+                GitAccess::None => around.read.clear(),
+                GitAccess::ReadOnly => around.read.push(git.folder.clone()),
+                GitAccess::Scratch => around.write.push(git.folder.clone()),
+            }
+            if self.tier() == Tier::T3 {
+                // It is seen at another path.
+                around.read.retain(|path| *path != git.folder);
+                around.write.clear();
+                self.mount_git(lent, git, tree, access, &mut around);
+            }
+        }
+        around
+    }
+
+    /// Adds git's scratch directory and the real objects to what a command in namespaces finds.
+    fn mount_git(
+        &self,
+        lent: &CommandTree,
+        git: &Scratch,
+        tree: TreeAccess,
+        access: GitAccess,
+        around: &mut Surroundings,
+    ) {
+        around.read.retain(|path| *path != git.objects);
+        if access != GitAccess::None {
+            around.mounts.push(Mounted { at: OBJECTS_AT.into(), from: git.objects.clone(), write: false });
+        }
+        let write = access == GitAccess::Scratch;
+        if git.is_apart() {
+            if access != GitAccess::None {
+                around.mounts.push(Mounted { at: GIT_AT.into(), from: git.folder.clone(), write });
+            }
+        } else if lent.layer().is_some() || !git.folder.starts_with(lent.root()) {
+            if self.stands_in(git) {
+                around.mounts.push(Mounted { at: git.stands_for.clone(), from: git.folder.clone(), write });
+            }
+        } else if write && tree == TreeAccess::ReadOnly {
+            let at = self.workspace.root().join(".git");
+            around.mounts.push(Mounted { at, from: git.folder.clone(), write });
+        } else if !write && tree == TreeAccess::Writable {
+            around.read_only.push(".git".into());
+        }
+    }
+
+    /// Returns the variables for git in a command: it finds no other repository than that of the tree.
+    fn git_variables(&self, sandbox: &Sandbox, lent: &CommandTree, plan: &CommandPlan) -> Vec<(String, String)> {
+        let mut variables = git_environment();
+        let seen = if sandbox.tier() == Tier::T3 { self.workspace.root() } else { lent.root() };
+        let (git_dir, top) = match lent.git() {
+            None => (None, Some(seen)),
+            Some(git) if sandbox.tier() == Tier::T3 => {
+                let at = if git.is_apart() { Path::new(GIT_AT) } else { &git.stands_for };
+                (Some(at), git.stands_for.parent())
+            }
+            Some(git) => (Some(git.folder.as_path()), Some(git.work_tree.as_path())),
+        };
+        let mut set = |name: &str, path: Option<&Path>| {
+            variables.extend(path.and_then(Path::to_str).map(|path| (name.to_owned(), path.to_owned())));
+        };
+        set("GIT_CEILING_DIRECTORIES", top.and_then(Path::parent));
+        // Other programs may start a git of their own, for a repository of their own.
+        if is_judged_git(plan) {
+            set("GIT_DIR", git_dir);
+            set("GIT_WORK_TREE", top.filter(|_| git_dir.is_some()));
+        }
+        if is_git_and_readers(plan) {
+            variables.extend(private_git_configuration());
+        }
+        variables
+    }
+
+    /// Starts a command in its tree and waits for its end; the outer error says why it must not be started.
+    async fn start(
+        &self,
+        sandbox: &Sandbox,
+        lent: &mut CommandTree,
+        plan: &CommandPlan,
+        request: &CommandRequest,
+    ) -> Result<Result<RunOutput, SandboxError>, ToolError> {
+        if plan.profile.tree == TreeAccess::Writable {
+            self.remember_attributes();
+        }
+        let hides_git = self.hides_git(plan, lent);
+        if hides_git {
+            lent.keep_git_apart().map_err(|error| ToolError::failed(error.to_string()))?;
+        }
+        let lent = &*lent;
+        let mut around = self.surroundings(lent, plan.profile.tree, plan.profile.git, hides_git);
+        let held = [self.pinned(plan, lent)?, self.unchanged(plan, lent)?].concat();
+        let seen_at_home = sandbox.tier() == Tier::T3;
+        if seen_at_home {
+            // What was checked is what runs, whatever the rest of the command does.
+            around.read_only.extend(held);
+        }
+        let home = self.environment.get(OsStr::new("HOME")).map(Path::new);
+        around.read.extend(named::shown(plan.named.iter().map(PathBuf::as_path), home));
+        let tree = match lent.layer() {
+            Some(layer) => LentTree::Overlay {
+                project: lent.root().to_path_buf(),
+                upper: layer.upper().to_path_buf(),
+                work: layer.work().to_path_buf(),
+            },
+            None => LentTree::Folder(lent.root().to_path_buf()),
+        };
+        let run = RunRequest {
+            tree,
+            seen_at: Some(self.workspace.root().to_path_buf()),
+            read: around.read,
+            write: around.write,
+            mounts: around.mounts,
+            read_only: around.read_only,
+            hidden: around.hidden,
+            variables: self.git_variables(sandbox, lent, plan).into_iter().chain(request.variables.0.clone()).collect(),
+            background: request.background,
+            ..RunRequest::in_folder(lent.root(), request.timeout)
+        };
+        // An absolute path must not lead a command into the project if it sees the tree at another path.
+        let start = if seen_at_home { plan.start.clone() } else { plan.start_at(lent.root()) };
+        Ok(sandbox.run(&CommandPlan { start, ..plan.clone() }, run).await)
+    }
+
+    async fn run_command(&self, plan: &CommandPlan, request: CommandRequest) -> Result<CommandReport, ToolError> {
+        let sandbox = self.sandbox().map_err(|error| ToolError::failed(error.to_string()))?;
+        let mut slot = self.lent.lock().await;
+        let alone = !request.background;
+        let mut lent = self.lend(&mut slot, None, alone)?;
+        let mut output = self.start(sandbox, lent, plan, &request).await;
+        if lent.layer().is_some() && matches!(output, Ok(Err(SandboxError::NotStarted(_)))) {
+            // Nothing ran. A trial on another directory succeeded, but this one does not support layers.
+            self.happened.mounts_no_layer.store(true, Ordering::Relaxed);
+            lent = self.lend(&mut slot, None, alone)?;
+            output = self.start(sandbox, lent, plan, &request).await;
+        }
+        let output = output?.map_err(|error| ToolError::failed(error.to_string()))?;
+        let collected = lent.sync_out(&self.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
+        self.workspace.note_refusals(&collected.refused);
+        let mut notes = output.notes.clone();
+        if self.happened.is_copied_anew.swap(false, Ordering::Relaxed) {
+            notes.push("commands now run in a fresh copy; ignored build output is not available".to_owned());
+        }
+        if !self.happened.left_out_said.swap(true, Ordering::Relaxed) {
+            notes.extend(not_there(lent.left_out()));
+            if self.repository().is_some() && lent.git().is_none() {
+                notes.push(
+                    "commands get no git repository: its objects or references are outside its own directory"
+                        .to_owned(),
+                );
+            }
+        }
+        if self.hides_git(plan, lent) && !self.happened.no_git_said.swap(true, Ordering::Relaxed) {
+            notes.push(
+                "programs get no git repository, since its history may contain files that may not be read; run `git` \
+                 in a command of its own"
+                    .to_owned(),
+            );
+        }
+        notes.extend(refusals(&collected));
+        if plan.profile.git == GitAccess::Scratch && plan.programs.iter().any(|name| name == "git") {
+            notes.push("git changes made by this command are discarded when the run ends".to_owned());
+        }
+        let bytes = |captured: &Captured| (captured.text(), captured.missing);
+        let ((stdout, stdout_missing), (stderr, stderr_missing)) = (bytes(&output.stdout), bytes(&output.stderr));
+        Ok(CommandReport {
+            sandboxed: output.sandboxed(),
+            stdout,
+            stderr,
+            missing: MissingOutput { stdout: stdout_missing, stderr: stderr_missing },
+            exit_code: output.exit_code,
+            signal: output.signal,
+            timed_out: output.timed_out,
+            background: Background::of(output.pgid, &output.background_pids),
+            duration: output.duration,
+            argv: output.argv,
+            notes,
+            changed: collected.staged.iter().map(|(path, _)| path.to_string_lossy()).collect(),
+        })
+    }
+}
+
+fn refusals(collected: &Collected) -> Vec<String> {
+    let refused = collected.refused.iter();
+    refused.map(|(path, reason)| format!("the change to {path} was undone: {reason}")).collect()
+}
+
+/// Names some files that commands do not see; `None` if none is of interest.
+fn not_there(left_out: &[LeftOut]) -> Option<String> {
+    const NAMED: usize = 5;
+    let why = |left: &LeftOut| match left.why {
+        WhyLeftOut::Denied => Some("may not be read"),
+        WhyLeftOut::TooLarge => Some("ignored, and more than sandbox.copy_max"),
+        WhyLeftOut::Unreadable => Some("cannot be read"),
+        WhyLeftOut::Special => None,
+    };
+    let all: Vec<String> = left_out.iter().filter_map(|left| Some(format!("{} ({})", left.path, why(left)?))).collect();
+    let rest = all.len().saturating_sub(NAMED);
+    let more = if rest > 0 { format!(", and {rest} more") } else { String::new() };
+    (!all.is_empty()).then(|| format!("commands do not see {}{more}", all[..all.len().min(NAMED)].join(", ")))
+}
+
+impl CommandRunner for Runner {
+    fn run<'a>(
+        &'a self,
+        plan: &'a CommandPlan,
+        request: CommandRequest,
+    ) -> BoxFuture<'a, Result<CommandReport, ToolError>> {
+        Box::pin(self.run_command(plan, request))
+    }
+
+    fn show_staged<'a>(&'a self) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(self.show())
+    }
+
+    fn take_changes<'a>(&'a self) -> BoxFuture<'a, Result<Vec<String>, ToolError>> {
+        Box::pin(self.take())
+    }
+}
+
+fn no_tree(error: crate::workspace::WorkspaceError) -> ToolError {
+    ToolError::failed(format!("cannot create the command workspace: {error}"))
+}

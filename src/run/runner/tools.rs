@@ -1,0 +1,162 @@
+//! Creates the tools of a run: built-in ones, and those that settings and the project add.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::path::RelPath;
+use crate::policy::{GitFacts, Policy};
+use crate::prompt::context_files::Library as _;
+use crate::settings::{Environment, Settings};
+use crate::tool_name::{DISCOVERED, ToolId, tool_named};
+use crate::tools::discovered::{Commands, Discovered, discover};
+use crate::tools::skill::Skill;
+use crate::tools::task::{AgentFile, Task};
+use crate::tools::web::fetch::Limits;
+use crate::tools::web::providers::providers;
+use crate::tools::web_fetch::WebFetch;
+use crate::tools::web_search::WebSearch;
+use crate::tools::{CommandRunner, Tool, Toolbox};
+use crate::workspace::Workspace;
+
+use crate::run::prompt::library::Folder;
+use crate::run::rules::facts;
+use crate::run::rules::trust::Source;
+
+/// What decides which tools exist.
+pub struct Wanted<'a> {
+    /// The settings.
+    pub settings: &'a Settings,
+    /// For keys.
+    pub environment: &'a Environment,
+    /// The policy: tools that it denies as a whole do not exist.
+    pub policy: &'a Policy,
+    /// The value of `$HOME`.
+    pub home: &'a str,
+    /// Included directories.
+    pub included: &'a [PathBuf],
+    /// The repository's top directory, else the workspace.
+    pub top: &'a Path,
+    /// Where the project's agents and skills are read from.
+    pub project: Source<'a>,
+    /// Whether files of agents and skills are ignored (`--bare`).
+    pub bare: bool,
+}
+
+/// The tools of a run.
+pub struct Tools {
+    /// By name.
+    pub registry: Toolbox,
+    /// The agents that `task` may name.
+    pub agents: Vec<AgentFile>,
+    /// The names of the discovered tools, including those that were left out.
+    pub discovered: Vec<String>,
+    /// What is missing, and why.
+    pub warnings: Vec<String>,
+}
+
+/// Creates the tools. An error in one of them is a warning, and the others are available.
+pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn CommandRunner) -> Tools {
+    let mut registry = Toolbox::of_built_ins();
+    let mut warnings = Vec::new();
+    registry.add(WebFetch::new(Limits::of(wanted.policy)));
+    let (found, incomplete) = providers(&wanted.settings.web_search, wanted.environment);
+    warnings.extend(incomplete);
+    if let Some(search) = WebSearch::new(found) {
+        registry.add(search);
+    }
+    let (mut agents, mut discovered) = (Vec::new(), Vec::new());
+    let home = Some(Path::new(wanted.home)).filter(|home| home.is_absolute());
+    if !wanted.bare && !wanted.policy.denies_tool(ToolId::Skill.name()) {
+        let (skill, wrong) = match wanted.project {
+            Source::Disk => Skill::find(workspace, home),
+            Source::Commit(_) | Source::Nowhere => {
+                let files = of_commit(wanted, workspace, ".qwen/skills", "/SKILL.md");
+                Skill::of(files.into_iter().filter_map(|(path, text)| Some((path, text.ok()?))).collect(), home)
+            }
+        };
+        warnings.extend(wrong);
+        if let Some(skill) = skill {
+            registry.add(skill);
+        }
+    }
+    if !wanted.bare && !wanted.policy.denies_tool(ToolId::Task.name()) {
+        let (found, wrong) = match wanted.project {
+            Source::Disk => AgentFile::find(workspace, home),
+            Source::Commit(_) | Source::Nowhere => {
+                AgentFile::of(of_commit(wanted, workspace, ".qwen/agents", ".md"), workspace, home)
+            }
+        };
+        warnings.extend(wrong);
+        agents.clone_from(&found);
+        if let Some(task) = Task::new(found) {
+            registry.add(task);
+        }
+    }
+    registry.retain(|name| !wanted.policy.denies_tool(name));
+    if let Some(discovery) = &wanted.settings.discovery_command {
+        let (home, included) = (wanted.home.to_owned(), wanted.included.to_vec());
+        let facts = facts::facts(workspace, home, PathBuf::new(), included, GitFacts::default());
+        let commands = Commands {
+            discovery: discovery.value.clone(),
+            call: wanted.settings.call_command.as_ref().map(|command| command.value.clone()),
+            policy: wanted.policy.clone(),
+            facts: facts.clone(),
+        };
+        match discover(commands, runner).await {
+            Ok(found) => {
+                for tool in found {
+                    let name = tool.own_name().to_owned();
+                    if !wanted.policy.authorize(&name, &[tool.access()], &facts).0.is_allowed() {
+                        let listed =
+                            if tool_named(&name).is_some() { format!("{DISCOVERED}{name}") } else { name.clone() };
+                        warnings.push(format!(
+                            "the discovered tool {name} is left out: allow it with --allowed-tools {listed}, or \
+                             `discovered_tools.allow` in a policy file"
+                        ));
+                    } else if let Err(other) = add_discovered(&mut registry, tool) {
+                        warnings.push(format!("the discovered tool {name} is left out: {other} has the same name"));
+                    }
+                    discovered.push(name);
+                }
+            }
+            Err(problem) => warnings.push(problem),
+        }
+    }
+    Tools { registry, agents, discovered, warnings }
+}
+
+/// Adds a discovered tool under its own name, or if that is a name or alias of a built-in tool, under a longer one.
+/// Returns the longer name if it is taken as well.
+fn add_discovered(registry: &mut Toolbox, tool: Discovered) -> Result<(), String> {
+    let tool = Arc::new(tool);
+    if registry.add_foreign(Arc::clone(&tool) as Arc<dyn Tool>, &[]) {
+        return Ok(());
+    }
+    let longer = tool.renamed(format!("{DISCOVERED}{}", tool.own_name()));
+    let name = longer.spec().name;
+    if registry.add_foreign(Arc::new(longer), &[]) { Ok(()) } else { Err(name) }
+}
+
+/// Reads the texts of a directory of the workspace from the trusted commit, by their paths below the workspace.
+fn of_commit(
+    wanted: &Wanted<'_>,
+    workspace: &Workspace,
+    folder: &str,
+    ending: &str,
+) -> Vec<(String, Result<String, String>)> {
+    /// Maximum files that are read.
+    const MOST: usize = 200;
+    let Some(library) = Folder::of_project(wanted.project, wanted.top, wanted.home, wanted.policy) else {
+        return Vec::new();
+    };
+    let Some(below) = RelPath::below(wanted.top, workspace.root()) else { return Vec::new() };
+    let Some(folder) = below.join(folder) else { return Vec::new() };
+    let files = library.files(&folder, &[ending], MOST).into_iter();
+    files
+        .map(|path| {
+            let shown = RelPath::below(below.as_path(), path.as_path())
+                .map_or_else(|| path.to_string_lossy(), |below| below.to_string_lossy());
+            (shown, library.read(&path))
+        })
+        .collect()
+}

@@ -1,0 +1,127 @@
+//! The last stage: what the model is shown, and what of it is masked.
+
+use super::item::Item;
+use super::shared::Shared;
+use crate::cli::prompt::Prompt;
+use crate::cli::run::FromHook;
+use crate::model::Part;
+use crate::prompt::system;
+use crate::run::conversation::hooks::Hooks;
+use crate::run::error::{Failure, ServerError, SetupError};
+use crate::run::prompt::context::{self, ContextSources};
+use crate::run::prompt::images;
+use crate::run::prompt::slash_command::Commands;
+use crate::run::prompt::typed::read_prompt;
+use crate::run::stages::model::Chosen;
+use crate::tools::mcp::Servers;
+
+/// The prompt and what belongs to it.
+pub struct Input {
+    /// The prompt; of a recipe, nothing.
+    pub prompt: Prompt,
+    /// `--file`.
+    pub files: Vec<String>,
+    /// `--image`.
+    pub images: Vec<Part>,
+    /// What `/name` may call.
+    pub commands: Commands,
+    /// `--strict`.
+    pub strict: bool,
+    /// A git hook for which the run is.
+    pub from_hook: Option<FromHook>,
+    /// The user's hooks.
+    pub hooks: Hooks,
+    /// The system prompt, with secrets.
+    pub system: String,
+}
+
+impl Input {
+    /// Reads the prompt as it was typed.
+    pub async fn prompt(shared: &Shared, item: &mut Item) -> Result<Prompt, Failure> {
+        let files = (&shared.trusted, shared.place.top());
+        match &item.recipe {
+            Some(_) => Ok(Prompt::default()),
+            None => read_prompt(&item.arguments, files, &shared.environment, &mut item.warnings).await,
+        }
+    }
+
+    /// Reads commands, context and images.
+    pub async fn open(
+        shared: &Shared,
+        item: &mut Item,
+        mut prompt: Prompt,
+        mcp: &Servers,
+        client: &Chosen,
+    ) -> Result<Input, Failure> {
+        let (environment, top) = (&shared.environment, shared.place.top());
+        let commands = match item.arguments.context.bare {
+            true => Commands::none(),
+            false => Commands::of(environment, top, &shared.trusted, &item.rules.policy),
+        };
+        expand(&mut prompt, &commands, mcp).await?;
+        let context = context(shared, item)?;
+        let mut problems = Vec::new();
+        let (root, programs) = (shared.place.root().to_path_buf(), &shared.place.checkout.programs);
+        let hooks = Hooks::of(&shared.settings, environment, root, programs, &mut problems)?;
+        let takes_images = client.facts_of_images();
+        let images = images::read(&item.arguments.input.images, &environment.cwd, takes_images, &mut problems)?;
+        item.skipped(problems)?;
+        Ok(Input {
+            prompt,
+            images,
+            commands,
+            hooks,
+            files: item.arguments.input.files.clone(),
+            strict: item.arguments.context.strict,
+            from_hook: item.arguments.from_hook.clone(),
+            system: system_prompt(item, &context, mcp)?,
+        })
+    }
+}
+
+/// Replaces the call of a server's prompt by its text.
+async fn expand(prompt: &mut Prompt, commands: &Commands, mcp: &Servers) -> Result<(), ServerError> {
+    // A server cannot take a name that a file has: its prompt can be called as `server__prompt`.
+    let of_server = match commands.has(&prompt.typed_text()) {
+        true => None,
+        false => mcp.expand(&prompt.typed_text()).await,
+    };
+    if let Some(expanded) = of_server {
+        let text = expanded.map_err(ServerError::Prompt)?;
+        // Treated as text that was read: it is the server's, and calls no command here.
+        let read = prompt.read.take();
+        prompt.read = Some(read.map_or(text.clone(), |read| format!("{}\n\n{text}", read.trim_end_matches('\n'))));
+        prompt.typed = Vec::new();
+    }
+    Ok(())
+}
+
+/// Reads the context files.
+fn context(shared: &Shared, item: &mut Item) -> Result<Vec<(String, String)>, SetupError> {
+    if item.arguments.context.bare {
+        return Ok(Vec::new());
+    }
+    let (context, problems) = context::gather(&ContextSources {
+        home: shared.environment.home.as_deref(),
+        top: shared.place.top(),
+        workspace: shared.place.root(),
+        project: shared.trusted.source(),
+        settings: &shared.settings,
+        policy: &item.rules.policy,
+    });
+    item.skipped(problems)?;
+    Ok(context)
+}
+
+fn system_prompt(item: &Item, context: &[(String, String)], mcp: &Servers) -> Result<String, Failure> {
+    let mut appended: Vec<String> = Vec::new();
+    if let Some(active) = &item.recipe {
+        appended.extend(active.instructions()?);
+    }
+    appended.extend(item.wanted.instruction());
+    appended.extend(mcp.instructions());
+    let flags = &item.arguments.context;
+    appended.extend(flags.append_system_prompt.clone());
+    let (own, summary) = (flags.system_prompt.as_deref(), item.rules.policy.summary());
+    Ok(system::system_prompt(own, &summary, context, Some(&appended.join("\n\n"))))
+}

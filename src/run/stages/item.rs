@@ -1,0 +1,191 @@
+//! The second stage: what one item of a batch, or the one of a run, is to do, and by which rules.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::modes::{delivery_mode, demand, on_deny};
+use super::shared::Shared;
+use crate::agent::OnDeny;
+use crate::base::Diagnostic;
+use crate::cli::RunArgs;
+use crate::cli::run::{ApprovalMode, FailOn};
+use crate::event::PolicyFacts;
+use crate::policy::file::WorkspaceMode;
+use crate::policy::{Facts, GitFacts, Policy};
+use crate::recipe::file::Severity;
+use crate::run::error::{Failure, ModeError, SetupError};
+use crate::run::finish::mode::Mode;
+use crate::run::recipe::answers::{self, Wanted};
+use crate::run::recipe::from_hook;
+use crate::run::recipe::{self, Active, Surroundings};
+use crate::run::rules::facts;
+use crate::run::runner::servers;
+use crate::sandbox::Demand;
+use crate::tools::mcp::Config;
+use crate::tools::mcp::pins::Pins;
+use crate::workspace::Workspace;
+
+/// What an item is to do.
+pub struct Item {
+    /// The run's id.
+    pub id: String,
+    /// When it started, for records.
+    pub time: String,
+    /// The flags, with the recipe's options for the model where they are not set.
+    pub arguments: RunArgs,
+    /// The recipe.
+    pub recipe: Option<Active>,
+    /// The rules.
+    pub rules: Rules,
+    /// How changes are delivered.
+    pub delivery: Mode,
+    /// The required isolation.
+    pub demand: Demand,
+    /// What the answer must look like.
+    pub wanted: Wanted,
+    /// The servers to start, with their pins.
+    pub servers: Vec<(Config, Pins)>,
+    /// What the owner should know.
+    pub warnings: Vec<String>,
+}
+
+/// The rules of an item, and the facts that decisions rest on.
+pub struct Rules {
+    /// The policy.
+    pub policy: Policy,
+    /// The policy without the recipe's needs: for the recipe's own commands.
+    pub outer: Policy,
+    /// The policy's name and digest.
+    pub named: PolicyFacts,
+    /// The mode, as results name it.
+    pub permission_mode: &'static str,
+    /// What a denial does.
+    pub on_deny: OnDeny,
+    /// Whether `--sandbox off` was given.
+    pub isolation_off: bool,
+    /// The value of `$HOME`.
+    pub home: String,
+    /// Included directories.
+    pub included: Vec<PathBuf>,
+    /// The facts about git.
+    pub git: GitFacts,
+}
+
+impl Rules {
+    /// Returns the facts for decisions about a workspace, whose full outputs are in this directory.
+    pub fn facts(&self, workspace: &Arc<Workspace>, outputs: PathBuf) -> Facts {
+        facts::facts(workspace, self.home.clone(), outputs, self.included.clone(), self.git.clone())
+    }
+}
+
+impl Item {
+    /// Finds the recipe and everything that follows from it. May read standard input.
+    pub async fn open(shared: &Shared, arguments: &RunArgs, id: &str) -> Result<Item, Failure> {
+        let time = jiff::Timestamp::now().to_string();
+        let recipe = load(shared, arguments, id, &time).await?;
+        let arguments = recipe.as_ref().map_or_else(|| arguments.clone(), |active| with_wishes(arguments, active));
+        let mut warnings = shared.warnings.clone();
+        let outer = shared.policy.policy.clone();
+        let asked = arguments.changes.mode();
+        let delivery = delivery_mode(asked, shared.mode, &outer, recipe.as_ref(), &mut warnings)?;
+        let mut policy = outer.clone();
+        let mut configs = shared.servers.configs.clone();
+        if let Some(active) = &recipe {
+            active.requires(&shared.place.checkout.programs, shared.place.repository())?;
+            policy = active.narrow(&policy)?;
+            warnings.extend(active.recipe.warnings.iter().map(Diagnostic::brief));
+            if active.recipe.needs().is_some_and(|needs| needs.tools.is_some()) {
+                // A recipe that lists its tools gets no server's.
+                configs.clear();
+            }
+        }
+        let top = shared.place.top();
+        let servers = servers::with_pins(configs, &policy, &shared.policy.folder, (&shared.trusted, top))?;
+        let wanted = wanted(shared, &arguments, recipe.as_ref())?;
+        let demand = demand(&arguments, &policy)?;
+        let rules = Rules {
+            named: policy.facts(),
+            permission_mode: shared.mode.map_or("default", ApprovalMode::name),
+            on_deny: on_deny(&arguments, &policy),
+            isolation_off: demand == Demand::Off,
+            home: shared.home(),
+            included: shared.included.clone(),
+            git: shared.place.repository().map(facts::git_facts).unwrap_or_default(),
+            policy,
+            outer,
+        };
+        let id = id.to_owned();
+        Ok(Item { id, time, arguments, recipe, rules, delivery, demand, wanted, servers, warnings })
+    }
+
+    /// Tells whether what commands leave in ignored files and directories is delivered
+    /// (`sandbox.workspace: in-place`).
+    pub fn delivers_ignored(&self) -> Result<bool, ModeError> {
+        match (self.rules.policy.workspace_mode(), &self.delivery) {
+            (WorkspaceMode::Staged, _) | (WorkspaceMode::InPlace, Mode::DryRun) => Ok(false),
+            (WorkspaceMode::InPlace, Mode::Apply | Mode::Commit) => Ok(true),
+            (WorkspaceMode::InPlace, Mode::Branch(_)) => Err(ModeError::InPlace),
+        }
+    }
+
+    /// Adds warnings; under `--strict` one is an error.
+    pub fn warn(&mut self, warnings: impl IntoIterator<Item = String>) -> Result<(), SetupError> {
+        self.warnings.extend(warnings);
+        match self.arguments.context.strict && !self.warnings.is_empty() {
+            true => Err(SetupError::Strict(self.warnings.clone())),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds warnings about what was skipped; under `--strict` these alone are the error.
+    pub fn skipped(&mut self, problems: Vec<String>) -> Result<(), SetupError> {
+        if self.arguments.context.strict && !problems.is_empty() {
+            return Err(SetupError::Strict(problems));
+        }
+        self.warnings.extend(problems);
+        Ok(())
+    }
+}
+
+/// Finds the recipe and binds its parameters.
+async fn load(shared: &Shared, arguments: &RunArgs, id: &str, time: &str) -> Result<Option<Active>, Failure> {
+    let repository = shared.place.repository();
+    let tree = from_hook::recipes_of(arguments, repository)?;
+    let surroundings = Surroundings {
+        environment: &shared.environment,
+        top: shared.place.top(),
+        root: shared.place.root(),
+        repository,
+        trusted: &shared.trusted,
+        tree: tree.as_ref(),
+        state: shared.place.state().ok(),
+    };
+    recipe::load(arguments, &surroundings, id, time).await
+}
+
+/// Returns the flags, with the recipe's options for the model where they are not set.
+fn with_wishes(arguments: &RunArgs, active: &Active) -> RunArgs {
+    let mut arguments = arguments.clone();
+    let wishes = active.recipe.file.model.clone().unwrap_or_default();
+    let model = &mut arguments.model;
+    model.temperature = model.temperature.or(wishes.temperature);
+    model.top_p = model.top_p.or(wishes.top_p);
+    model.seed = model.seed.or(wishes.seed);
+    let output_tokens = [model.max_output_tokens, active.recipe.limits().output_tokens];
+    model.max_output_tokens = output_tokens.into_iter().flatten().min();
+    arguments
+}
+
+/// Returns what the answer must look like.
+fn wanted(shared: &Shared, arguments: &RunArgs, recipe: Option<&Active>) -> Result<Wanted, Failure> {
+    let output = recipe.map(|active| active.recipe.output()).unwrap_or_default();
+    let read = |path: &str| shared.trusted.named_text(shared.place.top(), &shared.environment.cwd.join(path));
+    let schema = arguments.output.json_schema.as_deref().map(|given| answers::schema_flag(given, &read)).transpose()?;
+    let fail_on = arguments.output.fail_on.map(|level| match level {
+        FailOn::Never => Severity::Never,
+        FailOn::Error => Severity::Error,
+        FailOn::Warning => Severity::Warning,
+        FailOn::Note => Severity::Note,
+    });
+    Ok(Wanted::new(&output, schema, fail_on)?)
+}

@@ -1,0 +1,363 @@
+//! Creates the model of a run: a server, a server that is recorded, or a cassette.
+
+use crate::model::script::Script;
+use crate::recipe::file::ModelWishes;
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::bounded;
+use crate::cli::RunArgs;
+use crate::emit::Spooled;
+use crate::event::RunError;
+use crate::exit::Exit;
+use crate::model::Model;
+use crate::model::canonical::Masks;
+use crate::model::cassette::{Header, Player};
+use crate::model::client::Client;
+use crate::model::config::{ClientConfig, Proxies, Sampling, TextToolsMode};
+use crate::policy::redact;
+use crate::secret::Secret;
+use crate::settings::keys::{self, Wishes};
+use crate::settings::{Environment, ModelChoice, Settings, providers};
+
+use crate::run::error::ConnectError;
+use crate::run::error::Failure;
+use crate::run::output::masking::secret_variables;
+use crate::run::output::outputs::checkouts;
+use crate::run::place::Place;
+
+/// The model, and warnings about it.
+pub struct Chosen {
+    /// The client.
+    pub client: Answering,
+    /// The model's name.
+    pub name: String,
+    /// Warnings.
+    pub warnings: Vec<String>,
+    /// The key in use, which is masked everywhere.
+    pub key: Option<Secret>,
+    recording: Option<Recording>,
+}
+
+/// The file of `--record`: it is renamed when the run is over, however it ends.
+#[derive(Clone)]
+struct Recording(Arc<Mutex<Spooled>>);
+
+impl Recording {
+    fn open(arguments: &RunArgs, place: &Place, environment: &Environment) -> Result<Option<Recording>, Failure> {
+        let Some(path) = &arguments.test.record else { return Ok(None) };
+        match Spooled::open(&environment.cwd.join(path), &checkouts(&place.checkout.around)) {
+            Ok(file) => Ok(Some(Recording(Arc::new(Mutex::new(file))))),
+            Err(error) => {
+                let error = unwritten(&format!("{}: {error}", path.display()));
+                Err(Failure { exit: Exit::Failed, error: Box::new(error) })
+            }
+        }
+    }
+
+    fn file(&self) -> std::sync::MutexGuard<'_, Spooled> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for Recording {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file().flush()
+    }
+}
+
+fn unwritten(why: &str) -> RunError {
+    RunError::output(format!("cannot write --record {why}"))
+}
+
+/// The source of answers.
+pub enum Answering {
+    /// A server, or its recording.
+    Http(Box<Client>),
+    /// A script.
+    Scripted(Script),
+}
+
+impl Chosen {
+    /// Returns the client as the loop sees it.
+    pub fn as_model(&self) -> &dyn Model {
+        match &self.client {
+            Answering::Http(client) => client.as_ref(),
+            Answering::Scripted(script) => script,
+        }
+    }
+
+    /// Returns why the recording could not be written, if so.
+    fn recording_failure(&self) -> Option<RunError> {
+        let Answering::Http(client) = &self.client else { return None };
+        client.recording_failure().map(|why| unwritten(&why))
+    }
+
+    /// Completes the recording and returns why it could not be written, if so. An incomplete one is not kept.
+    pub fn keep_recording(&self) -> Option<RunError> {
+        let kept = |recording: &Recording| recording.file().keep().err().map(|error| unwritten(&error.to_string()));
+        self.recording_failure().or_else(|| kept(self.recording.as_ref()?))
+    }
+
+    /// Tells whether the model takes images.
+    pub fn facts_of_images(&self) -> bool {
+        self.as_model().facts().images
+    }
+}
+
+/// Selects and prepares the model. Asks the server nothing, except for its only model if none is named on loopback.
+pub async fn choose(
+    arguments: &RunArgs,
+    settings: &Settings,
+    environment: &Environment,
+    place: &Place,
+    recipe: &ModelWishes,
+) -> Result<Chosen, Failure> {
+    if let Some(path) = &arguments.test.script {
+        return Ok(scripted(path)?);
+    }
+    let player = player(arguments, environment, place)?;
+    let recording = match &player {
+        Some(_) => None,
+        None => Recording::open(arguments, place, environment)?,
+    };
+    let recorded = player.as_ref().map(Player::header);
+    let key_file = key_file(arguments, environment)?;
+    let wishes = wishes(arguments, key_file.as_ref(), recorded, recipe);
+    let settings = &providers::applied(settings, environment, wishes.model, wishes.base_url.is_some())
+        .map_err(ConnectError::Key)?;
+    let mut endpoint = keys::resolve(&wishes, environment, settings).map_err(ConnectError::Key)?;
+    endpoint.warnings.extend(unknown_auth(settings));
+    let key = endpoint.key.as_ref().map(|key| key.value.clone());
+    let mut config = ClientConfig { key: key.clone(), ..ClientConfig::new(endpoint.base_url.value.as_str(), "") };
+    configure(&mut config, arguments, settings, environment)?;
+    think(&mut config, recipe);
+    if let Some(header) = recorded {
+        config.known.served_window = header.served_window;
+    }
+    config.model = match &endpoint.model {
+        ModelChoice::Named(name) => name.value.clone(),
+        ModelChoice::TheOnlyOne => {
+            let served = crate::model::server_info::only_model(&config).await.map_err(ConnectError::Unnamed)?;
+            config.known.served_window = served.window;
+            config.known.asks_for_window = false;
+            served.name
+        }
+    };
+    let name = config.model.clone();
+    let client = match (player, &recording) {
+        (Some(player), _) => Client::with_transport(config, Arc::new(player)),
+        (None, Some(recording)) => {
+            let masks = masks(environment, place.root(), config.key.as_ref());
+            Client::recording(config, Box::new(recording.clone()), masks)
+        }
+        (None, None) => Client::new(config),
+    };
+    let client = Answering::Http(Box::new(client.map_err(ConnectError::Options)?));
+    let chosen = Chosen { client, name, warnings: endpoint.warnings, key, recording };
+    // Its first line is written: an unwritable recording ends the run before a request is paid for.
+    match chosen.recording_failure() {
+        Some(error) => Err(Failure { exit: Exit::Failed, error: Box::new(error) }),
+        None => Ok(chosen),
+    }
+}
+
+fn scripted(path: &Path) -> Result<Chosen, ConnectError> {
+    let script = bounded::named_text(path, bounded::PRODUCT).map_err(|error| error.to_string());
+    let script = script
+        .and_then(|text| Script::parse(&text))
+        .map_err(|why| ConnectError::Script { path: path.display().to_string(), why })?;
+    let (client, name) = (Answering::Scripted(script), "scripted".to_owned());
+    Ok(Chosen { client, name, warnings: Vec::new(), key: None, recording: None })
+}
+
+/// Reads the cassette of `--replay`.
+fn player(arguments: &RunArgs, environment: &Environment, place: &Place) -> Result<Option<Player>, ConnectError> {
+    let Some(path) = &arguments.test.replay else { return Ok(None) };
+    let shown = || path.display().to_string();
+    let text = bounded::named_text(&environment.cwd.join(path), bounded::PRODUCT);
+    let text = text.map_err(|cause| ConnectError::Replay { path: shown(), cause })?;
+    let player = Player::new(&text, masks(environment, place.root(), None));
+    player.map(Some).map_err(|error| ConnectError::Recording { path: shown(), why: error.to_string() })
+}
+
+/// Reads the file of `--api-key-file`: its name, and its text.
+fn key_file(arguments: &RunArgs, environment: &Environment) -> Result<Option<(String, String)>, ConnectError> {
+    let Some(path) = &arguments.model.api_key_file else { return Ok(None) };
+    let shown = path.display().to_string();
+    match bounded::named_text(&environment.cwd.join(path), bounded::CONFIG) {
+        Ok(text) => Ok(Some((shown, text))),
+        Err(cause) => Err(ConnectError::KeyFile { path: shown, cause }),
+    }
+}
+
+/// Returns what flags, cassette and recipe say about the server and its model.
+fn wishes<'a>(
+    arguments: &'a RunArgs,
+    key_file: Option<&'a (String, String)>,
+    recorded: Option<&'a Header>,
+    recipe: &'a ModelWishes,
+) -> Wishes<'a> {
+    let flags = &arguments.model;
+    Wishes {
+        api_key: flags.openai_api_key.as_deref(),
+        api_key_file: key_file.map(|(path, text)| (path.as_str(), text.as_str())),
+        // A recorded conversation is replayed with the recorded URL, wherever it is replayed.
+        base_url: flags.openai_base_url.as_deref().or(recorded.map(|header| header.base_url.as_str())),
+        allow_http: flags.allow_http,
+        model: flags.model.as_deref().or(recorded.map(|header| header.model.as_str())),
+        recipe_model: recipe.name.as_ref().map(|name| name.as_str()),
+        offline: recorded.is_some(),
+    }
+}
+
+fn unknown_auth(settings: &Settings) -> Option<String> {
+    let kind = settings.auth_selected_type.as_ref()?;
+    let is_known = matches!(kind.value.as_str(), "openai" | "USE_OPENAI" | "");
+    (!is_known).then(|| {
+        format!(
+            "{}: unknown security.auth.selectedType `{}`; the server and key of `openai` are used",
+            kind.origin, kind.value
+        )
+    })
+}
+
+/// The recipe says whether the model thinks.
+fn think(config: &mut ClientConfig, recipe: &ModelWishes) {
+    let Some(thinking) = recipe.thinking else { return };
+    config.generation.thinking = Some(thinking);
+    if !thinking {
+        // The thinking that the settings ask for.
+        config.generation.extra_body.retain(|name, _| !matches!(name.as_str(), "reasoning_effort" | "thinking_budget"));
+    }
+}
+
+impl Drop for Chosen {
+    /// A run that a signal ends keeps what was recorded so far.
+    fn drop(&mut self) {
+        let _nobody_hears = self.keep_recording();
+    }
+}
+
+/// What a cassette must not contain: paths of this machine, and secrets in every spelling.
+fn masks(environment: &Environment, root: &std::path::Path, key: Option<&Secret>) -> Masks {
+    let home = environment.home.as_ref().map(|home| home.display().to_string());
+    let secrets = redact::texts(&secret_variables(environment, key, None));
+    Masks::new(&root.display().to_string(), home.as_deref(), environment.value("TMPDIR").as_deref(), secrets)
+}
+
+fn configure(
+    config: &mut ClientConfig,
+    arguments: &RunArgs,
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<(), ConnectError> {
+    let flags = &arguments.model;
+    sampling(config, arguments, settings);
+    config.fallback_models = match &settings.model_fallbacks {
+        _ if !flags.fallback_model.is_empty() => flags.fallback_model.clone(),
+        Some(models) => models.value.clone(),
+        None => Vec::new(),
+    };
+    reasoning(config, settings);
+    config.generation.cache_marks = settings.enable_cache_control.as_ref().is_none_or(|marks| marks.value);
+    for (name, value) in &settings.custom_headers {
+        config.connection.headers.push((name.clone(), value.as_str().unwrap_or_default().to_owned()));
+    }
+    config.known.context_window = settings.context_window_size.as_ref().map(|window| window.value);
+    patience(config, arguments, settings);
+    config.text_tools = match flags.text_tools {
+        crate::cli::run::TextTools::Auto => TextToolsMode::Auto,
+        crate::cli::run::TextTools::Off => TextToolsMode::Off,
+        crate::cli::run::TextTools::Force => TextToolsMode::Force,
+    };
+    connection(config, arguments, settings, environment)?;
+    config.retry.now = Some(|| jiff::Timestamp::now().into());
+    config.retry.jitter_seed = flags.seed.unwrap_or_else(|| u64::from(std::process::id()));
+    Ok(())
+}
+
+/// How the model chooses its words, and what else the settings put into each request.
+fn sampling(config: &mut ClientConfig, arguments: &RunArgs, settings: &Settings) {
+    let flags = &arguments.model;
+    let parameter = |name: &str| settings.sampling_params.get(name);
+    config.generation.sampling = Sampling {
+        temperature: flags.temperature.or_else(|| parameter("temperature")?.as_f64()),
+        top_p: flags.top_p.or_else(|| parameter("top_p")?.as_f64()),
+        seed: flags.seed.and_then(|seed| i64::try_from(seed).ok()).or_else(|| parameter("seed")?.as_i64()),
+    };
+    config.generation.max_output_tokens = flags.max_output_tokens.or_else(|| parameter("max_tokens")?.as_u64());
+    config.generation.extra_body = settings.extra_body.clone();
+    for (name, value) in &settings.sampling_params {
+        if !matches!(name.as_str(), "temperature" | "top_p" | "max_tokens" | "seed") {
+            config.generation.extra_body.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+    }
+}
+
+/// How long the server is waited for, and how often it is asked.
+fn patience(config: &mut ClientConfig, arguments: &RunArgs, settings: &Settings) {
+    let flags = &arguments.model;
+    if let Some(timeout) =
+        flags.request_timeout.or(settings.request_timeout_ms.as_ref().map(|ms| Duration::from_millis(ms.value)))
+    {
+        config.timers.first_byte = Some(timeout);
+    }
+    let idle = settings.stream_idle_timeout_ms.as_ref().filter(|idle| idle.value > 0);
+    let idle = idle.map(|idle| Duration::from_millis(idle.value));
+    if let Some(idle) = flags.stream_idle_timeout.or(idle) {
+        config.timers.idle = idle;
+    }
+    if let Some(retries) = flags.retries.or(settings.max_retries.as_ref().and_then(|n| u32::try_from(n.value).ok())) {
+        config.retry.retries = retries;
+    }
+    if let Some(wait) = flags.max_wait {
+        config.retry.max_wait = wait;
+    }
+}
+
+/// Which certificates count, and which proxy is used.
+fn connection(
+    config: &mut ClientConfig,
+    arguments: &RunArgs,
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<(), ConnectError> {
+    let flags = &arguments.model;
+    config.connection.allow_http = flags.allow_http;
+    config.connection.ca_files = environment.value("SSL_CERT_FILE").map(Into::into).into_iter().collect();
+    if let Some(file) = &flags.ca_file {
+        let file = environment.cwd.join(file);
+        if !file.is_file() {
+            return Err(ConnectError::CaFile(file.display().to_string()));
+        }
+        config.connection.ca_files.push(file);
+    }
+    let variable = |upper: &str| environment.value(&upper.to_lowercase()).or_else(|| environment.value(upper));
+    let proxy = settings.proxy.as_ref().map(|proxy| proxy.value.clone());
+    config.connection.proxy = Proxies {
+        https: proxy.clone().or_else(|| variable("HTTPS_PROXY")),
+        http: proxy.or_else(|| variable("HTTP_PROXY")),
+        all: variable("ALL_PROXY"),
+        no_proxy: variable("NO_PROXY"),
+    };
+    Ok(())
+}
+
+/// `reasoning` of the settings: `false` or `true`, or an object with `effort` and `budget_tokens`.
+fn reasoning(config: &mut ClientConfig, settings: &Settings) {
+    let Some(reasoning) = &settings.reasoning else { return };
+    config.generation.thinking = Some(reasoning.value != serde_json::Value::Bool(false));
+    let fields = [("effort", "reasoning_effort"), ("budget_tokens", "thinking_budget")];
+    for (name, field) in fields {
+        if let Some(value) = reasoning.value.get(name) {
+            config.generation.extra_body.entry(field).or_insert_with(|| value.clone());
+        }
+    }
+}

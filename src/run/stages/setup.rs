@@ -1,0 +1,367 @@
+//! Holds everything that a run needs before its first request, from flags, environment and files.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::asked::Asked;
+use super::delivery::DeliverySpec;
+use super::input::Input;
+use super::item::Rules;
+use super::toolbox::RunTools;
+use crate::cli::RunArgs;
+use crate::cli::prompt::Prompt;
+use crate::event::{Event, RunStarted};
+use crate::model::Part;
+use crate::path::RelPath;
+use crate::policy::Facts;
+use crate::policy::Policy;
+use crate::recipe::file::{Before, GitWishes, Offline, OnExhausted};
+use crate::run::conversation::hooks::Hooks;
+use crate::run::conversation::session::RunSession;
+use crate::run::error::{Failure, RecipeError, VerifyError};
+use crate::run::finish::stage::Stage;
+use crate::run::output::masking::Masking;
+use crate::run::prompt::included::Reader;
+use crate::run::prompt::task::Task;
+use crate::run::recipe::Active;
+use crate::run::recipe::answer_cache::{self, Kept};
+use crate::run::recipe::answers::Wanted;
+use crate::run::recipe::checks::{self, Bench, Check, Place, Verification};
+use crate::run::recipe::from_hook;
+use crate::run::recipe::gather::Gatherer;
+use crate::run::rules::judge::RunJudge;
+use crate::tool_name::ToolId;
+use crate::tools::ToolContext;
+use crate::tools::mcp::Servers;
+
+/// Default timeout of a check.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+/// Everything that the conversation and the delivery need.
+pub struct Setup {
+    /// The run itself.
+    pub run: RunFacts,
+    /// The rules.
+    pub rules: Rules,
+    /// The model.
+    pub asked: Asked,
+    /// The tools.
+    pub toolbox: RunTools,
+    /// The secrets.
+    pub masking: Masking,
+    /// What is delivered.
+    pub delivery: DeliverySpec,
+    /// The operator's checks.
+    pub checks: CheckSpec,
+    /// The recipe.
+    pub recipe: Option<Active>,
+    /// What the answer must look like.
+    pub wanted: Wanted,
+    /// What the model is shown.
+    pub input: Input,
+    /// Where answers of this recipe are kept.
+    pub answers: Option<answer_cache::Folder>,
+}
+
+/// What tells this run from others.
+pub struct RunFacts {
+    /// Its id.
+    pub id: String,
+    /// When it started, for records.
+    pub time: String,
+    /// When it started, for limits.
+    pub started_at: Instant,
+    /// The cassette that it replays.
+    pub replay: Option<String>,
+}
+
+/// The operator's checks.
+pub struct CheckSpec {
+    /// `--verify`.
+    pub commands: Vec<String>,
+    /// Attempts of the model.
+    pub attempts: u32,
+    /// Default timeout of a check.
+    pub timeout: Duration,
+}
+
+impl CheckSpec {
+    /// Combines the flags and the recipe.
+    pub fn of(arguments: &RunArgs, recipe: Option<&Active>) -> CheckSpec {
+        let of_recipe = recipe.and_then(|active| active.recipe.file.verify.as_ref()?.attempts);
+        let attempts = arguments.changes.verify_attempts.or(of_recipe).unwrap_or(crate::verify::ATTEMPTS);
+        CheckSpec { commands: arguments.changes.verify.clone(), attempts: attempts.max(1), timeout: CHECK_TIMEOUT }
+    }
+}
+
+impl Setup {
+    /// Returns the facts that decisions rest on.
+    pub fn facts(&self, stage: &Stage) -> Facts {
+        self.rules.facts(&stage.workspace, stage.runner.outputs())
+    }
+
+    /// Returns the judge of the run's calls.
+    pub fn judge(&self, stage: &Stage) -> RunJudge<'_> {
+        self.judge_of(&self.rules.policy, stage)
+    }
+
+    /// Returns the judge of a recipe's commands: the policy without the recipe's needs.
+    pub fn outer_judge(&self, stage: &Stage) -> RunJudge<'_> {
+        self.judge_of(&self.rules.outer, stage)
+    }
+
+    fn judge_of<'a>(&'a self, policy: &'a Policy, stage: &Stage) -> RunJudge<'a> {
+        let of_recipe = self.recipe.as_ref().is_some_and(|active| {
+            !active.recipe.checks().is_empty() || active.recipe.context().iter().any(|context| context.run.is_some())
+        });
+        let needs_tier =
+            self.toolbox.registry.has(ToolId::RunShellCommand) || !self.checks.commands.is_empty() || of_recipe;
+        RunJudge {
+            policy,
+            facts: self.facts(stage),
+            tier: if needs_tier { stage.runner.tier() } else { crate::sandbox::Tier::T0 },
+            isolation_off: self.rules.isolation_off,
+            digest: self.rules.named.sha256.clone(),
+        }
+    }
+
+    /// Returns guards and checks: the recipe's, then those of `--verify`.
+    pub fn verification(&self, judge: &RunJudge<'_>) -> Result<Verification, Failure> {
+        let mut verification = Verification {
+            guards: crate::verify::guards::Guards::default(),
+            checks: Vec::new(),
+            attempts: self.checks.attempts,
+            stop_if_same: true,
+        };
+        if let Some(active) = &self.recipe {
+            let file = &active.recipe.file;
+            verification.guards = crate::verify::guards::Guards::new(file.guards.as_ref(), active.recipe.needs());
+            if let Some(verify) = &file.verify {
+                verification.stop_if_same = verify.stop_if_same.unwrap_or(true);
+            }
+            let renderer = active.renderer(&[]);
+            for check in active.recipe.checks() {
+                let name = &check.name.value;
+                let templates: Vec<&str> = check.run.iter().map(|text| text.as_str()).collect();
+                let words = renderer.words(&templates).map_err(|problem| {
+                    let (name, problem, help) = (name.clone(), problem.message, problem.help);
+                    VerifyError::Words { name, problem, help }
+                })?;
+                let cwd = check.cwd.as_ref().map(|cwd| active.text(cwd)).transpose()?;
+                let what = format!("verify.checks.{name}");
+                let variables = checks::variables(check.env.as_ref(), active, judge.policy, &what)?;
+                let made = Check::of_recipe(check, &words, cwd.as_deref(), judge);
+                let made = made.map_err(|denial| active.not_run(&check.name.place, &what, &words, denial))?;
+                verification.checks.push(made.with(variables));
+            }
+        }
+        verification.checks.extend(self.operator_checks(judge)?);
+        Ok(verification)
+    }
+
+    /// Returns the environment in which checks run.
+    pub fn bench<'a>(&self, stage: &'a Stage) -> Bench<'a> {
+        Bench {
+            runner: &stage.runner,
+            base: stage.base.as_ref(),
+            place: Place { workspace: &stage.workspace, repository: stage.repository.as_ref() },
+            timeout: self.checks.timeout,
+        }
+    }
+
+    /// Returns what gathers the recipe's inputs.
+    pub fn gatherer<'a>(&'a self, active: &'a Active, stage: &'a Stage, judge: &'a RunJudge<'a>) -> Gatherer<'a> {
+        Gatherer {
+            active,
+            workspace: &stage.workspace,
+            repository: stage.repository.as_ref(),
+            runner: &stage.runner,
+            policy: &self.rules.outer,
+            judge,
+            facts: &judge.facts,
+            redact: &*self.masking.mask,
+            from_hook: self.input.from_hook.as_ref(),
+        }
+    }
+
+    /// Returns what the checks must report before the model begins.
+    pub fn before(&self) -> Before {
+        let verify = self.recipe.as_ref().and_then(|active| active.recipe.file.verify.as_ref());
+        verify.and_then(|verify| verify.before).unwrap_or_default()
+    }
+
+    /// Tells whether a change that finally fails is dropped.
+    pub fn discards(&self) -> bool {
+        let verify = self.recipe.as_ref().and_then(|active| active.recipe.file.verify.as_ref());
+        verify.is_some_and(|verify| verify.on_exhausted == Some(OnExhausted::Discard))
+    }
+
+    /// Returns the cache entry for this prompt; `None` if the recipe keeps none.
+    pub fn kept_answer(&self, prompt: &str) -> Option<Kept> {
+        let (active, folder) = (self.recipe.as_ref()?, self.answers.as_ref()?);
+        let system = self.system_prompt();
+        let schema = self.wanted.schema.as_ref().map(ToString::to_string).unwrap_or_default();
+        let (recipe, policy) = (&active.recipe.facts().sha256, &self.rules.named.sha256);
+        let of_prompt: &[&str] = &[recipe, policy, &self.asked.client.name, &schema, &system, prompt];
+        folder.kept(&active.recipe.file, self.input.from_hook.is_some(), of_prompt)
+    }
+
+    /// Returns what would be sent, if the run is only to show that.
+    pub fn shown_instead(&self, prompt: Option<&str>) -> Option<String> {
+        self.input.from_hook.as_ref().filter(|hook| hook.shows_request)?;
+        let prompt = self.masking.without_secrets(prompt.unwrap_or_default().to_owned());
+        Some(format!("model: {}\n\n[system]\n{}\n\n[user]\n{prompt}", self.asked.client.name, self.system_prompt()))
+    }
+
+    /// Tells whether a run without a provider ends with 0. Hooks decide this themselves.
+    pub fn skips_offline(&self) -> bool {
+        self.input.from_hook.is_none()
+            && self.recipe.as_ref().is_some_and(|active| active.recipe.file.offline == Some(Offline::Skip))
+    }
+
+    /// Returns the recipe's delivery options.
+    pub fn git_wishes(&self) -> Option<GitWishes> {
+        self.recipe.as_ref().and_then(|active| active.recipe.file.git.clone())
+    }
+
+    /// Returns the first line of the commit message from the recipe.
+    pub fn subject(&self) -> Result<Option<String>, RecipeError> {
+        let (Some(active), Some(git)) = (&self.recipe, self.git_wishes()) else { return Ok(None) };
+        git.subject.map(|subject| active.text(&subject)).transpose()
+    }
+
+    /// Returns the recipe's own trailers.
+    pub fn trailers(&self) -> Result<Vec<(String, String)>, Failure> {
+        let (Some(active), Some(git)) = (&self.recipe, self.git_wishes()) else { return Ok(Vec::new()) };
+        git.trailers.into_iter().flatten().map(|(name, text)| Ok((name, active.text(&text)?))).collect()
+    }
+
+    /// Returns a file's staged text, if it may be read; the path is relative to the repository.
+    pub fn readable(&self, stage: &Stage, path: &str) -> Option<String> {
+        let prefix = stage.repository.as_ref().map(|repository| repository.prefix.clone()).unwrap_or(RelPath::root());
+        let path = RelPath::below(prefix.as_path(), Path::new(path)).or_else(|| RelPath::new(path))?;
+        self.rules.outer.may_read(&path, &self.facts(stage)).ok()?;
+        if let (Some(hook), Some(repository)) = (&self.input.from_hook, &stage.repository) {
+            return from_hook::text_of(hook, repository, &path);
+        }
+        let entry = stage.workspace.entry(&path).ok()?;
+        entry.content().map(|content| String::from_utf8_lossy(content).into_owned())
+    }
+
+    /// Returns the first message and events to show: the recipe's prompt unchanged, else what was typed and what it
+    /// names.
+    pub async fn message(
+        &self,
+        judge: &RunJudge<'_>,
+        context: &ToolContext<'_>,
+        servers: &Servers,
+        prompt: Option<String>,
+    ) -> Result<(Vec<Part>, Vec<Event>), Failure> {
+        let Some(text) = prompt else { return self.task(judge, context, servers, &self.input.prompt).message().await };
+        // A recipe that does not ask for reading does not see the names of the project's files either.
+        if !self.toolbox.registry.has(ToolId::ReadFile) {
+            let mut parts = vec![Part::Text(text)];
+            parts.extend(self.input.images.iter().cloned());
+            return Ok((parts, Vec::new()));
+        }
+        let prompt = Prompt { read: Some(text), typed: Vec::new() };
+        self.task(judge, context, servers, &prompt).message().await
+    }
+
+    /// Parses the commands of `--verify`.
+    fn operator_checks(&self, judge: &RunJudge<'_>) -> Result<Vec<Check>, VerifyError> {
+        let parse = |command: &String| {
+            Check::parse(command, &self.rules.policy, judge).map_err(|denial| {
+                let (command, reason, hint) = (command.clone(), denial.reason, denial.hint);
+                VerifyError::Flag { command, reason, hint }
+            })
+        };
+        self.checks.commands.iter().map(parse).collect()
+    }
+
+    /// Returns the first event.
+    pub fn started(&self, stage: &Stage) -> RunStarted {
+        RunStarted {
+            run_id: self.run.id.clone(),
+            session_id: self.run.id.clone(),
+            cwd: stage.workspace.root().display().to_string(),
+            model: self.asked.client.name.clone(),
+            tools: self.toolbox.offered.iter().map(|spec| spec.name.clone()).collect(),
+            mcp_servers: self.toolbox.listed_servers.clone(),
+            permission_mode: self.rules.permission_mode.into(),
+            policy: self.rules.named.clone(),
+            changes_mode: stage.mode.name().into(),
+            sandbox: match stage.runner.confinement() {
+                Ok(confinement) => confinement.describe(),
+                Err(error) => format!("not isolated ({error})"),
+            },
+            limits: self.asked.limits.clone(),
+            git_head: stage.repository.as_ref().and_then(|repository| repository.head.clone()),
+            git_dirty: false,
+            recipe: self.recipe.as_ref().map(|active| active.recipe.facts()),
+            replay: self.run.replay.clone(),
+            rules: self.wanted.rules(),
+            slash_commands: self.input.commands.names(),
+            agents: self.toolbox.agents.iter().map(|agent| agent.name.clone()).collect(),
+        }
+    }
+
+    /// Returns the builder of the first message.
+    pub fn task<'a>(
+        &'a self,
+        judge: &'a RunJudge<'a>,
+        context: &'a ToolContext<'a>,
+        servers: &'a Servers,
+        prompt: &'a Prompt,
+    ) -> Task<'a> {
+        Task {
+            prompt,
+            files: &self.input.files,
+            strict: self.input.strict,
+            commands: &self.input.commands,
+            images: &self.input.images,
+            reader: Reader {
+                registry: &self.toolbox.registry,
+                judge,
+                context,
+                servers,
+                hooks: self.input.hooks.begin(&self.run.id, self.rules.permission_mode),
+            },
+        }
+    }
+
+    /// Returns the hooks with the session's facts; `None` if there are none.
+    pub fn hooks(&self, session: &RunSession) -> Option<Hooks> {
+        self.input.hooks.begin(&session.id, self.rules.permission_mode)
+    }
+
+    /// Returns the system prompt, without secrets.
+    pub fn system_prompt(&self) -> String {
+        self.masking.without_secrets(self.input.system.clone())
+    }
+
+    /// Masks the secrets of the first message, as it may show files. A recipe's inputs were masked when they were
+    /// gathered.
+    pub fn masked(&self, message: Vec<Part>, emit: &dyn Fn(Event)) -> Vec<Part> {
+        let mut places = 0;
+        let parts = message.into_iter().map(|part| match part {
+            Part::Text(text) => {
+                let (text, count) = match &self.recipe {
+                    Some(_) if self.masking.redacts => {
+                        let (masked, count) = self.masking.secrets.mask_rest(&text);
+                        (masked.into_owned(), count)
+                    }
+                    Some(_) | None => (self.masking.mask)(text),
+                };
+                places += count;
+                Part::Text(text)
+            }
+            Part::Media { .. } => part,
+        });
+        let parts = parts.collect();
+        if places > 0 {
+            emit(Event::Redaction { count: places });
+        }
+        parts
+    }
+}

@@ -1,0 +1,160 @@
+//! The first stage: what does not differ between the items of a batch.
+
+use std::path::{Path, PathBuf};
+
+use super::modes::{approval_mode, builtin_of};
+use crate::cli::RunArgs;
+use crate::cli::run::{ApprovalMode, ChangesMode, SandboxMode};
+use crate::policy::lists::{EntryContext, ToolLists};
+use crate::run::error::{Failure, ModeError, SetupError};
+use crate::run::place::{self, Place};
+use crate::run::prompt::context;
+use crate::run::rules::approval;
+use crate::run::rules::policy_layers::{self, PolicySources};
+use crate::run::rules::tool_lists;
+use crate::run::rules::trust::{TrustFlags, Trusted};
+use crate::run::runner::servers;
+use crate::sandbox::doctor::{Ahead, probe_ahead};
+use crate::sandbox::own_executable;
+use crate::settings::load::{Loaded, Request};
+use crate::settings::{self, Environment, Settings, Valued};
+use crate::workspace::ignore::Ignored;
+
+/// What every item of a batch has in common: where it works, whose files count, and the rules.
+pub struct Shared {
+    /// Where the run works.
+    pub place: Place,
+    /// Whose files of the checkout count.
+    pub trusted: Trusted,
+    /// The settings.
+    pub settings: Settings,
+    /// The environment, with what `.env` and the settings add.
+    pub environment: Environment,
+    /// The mode.
+    pub mode: Option<ApprovalMode>,
+    /// The MCP servers to start.
+    pub servers: servers::Chosen,
+    /// Directories outside the workspace that may be read.
+    pub included: Vec<PathBuf>,
+    /// Lists of tools.
+    pub lists: ToolLists,
+    /// The policy.
+    pub policy: policy_layers::Chosen,
+    /// The directory of our cache.
+    pub cache: Option<PathBuf>,
+    /// What the owner should know.
+    pub warnings: Vec<String>,
+    /// Isolation is tried out meanwhile.
+    _probing: Option<Ahead>,
+}
+
+impl Shared {
+    /// Reads settings and rules, from the outermost layer inwards. Sends nothing, and writes only, about sandbox support,
+    /// to the user's cache.
+    pub fn open(arguments: &RunArgs, environment: &Environment, place: Place) -> Result<Shared, Failure> {
+        let cache = place.cache(environment);
+        let probing = (arguments.policy.sandbox != Some(SandboxMode::Off))
+            .then(|| probe_ahead(own_executable(), cache.as_deref()));
+        let flags = TrustFlags {
+            trusted_ref: arguments.policy.trusted_ref.clone(),
+            trust_checkout: arguments.policy.trust_checkout,
+        };
+        let trusted = place.trusted_by(&flags, environment)?;
+        let Loaded { settings, environment, mut warnings, .. } = load(arguments, environment, &place, &trusted)?;
+        ignore(&place, &trusted, &settings)?;
+        let wishes = servers::Wishes {
+            configs: &arguments.context.mcp_config,
+            allowed: &arguments.context.allowed_mcp_server_names,
+            trusted: Some((&trusted, place.top())),
+        };
+        let mut servers = servers::choose(&settings, wishes, &environment)?;
+        warnings.append(&mut servers.warnings);
+        let started = approval::commands(&settings, &servers);
+        trusted.require_same(place.top(), place.root(), &environment, &started)?;
+        let mode = approval_mode(arguments, &settings, &mut warnings)?;
+        if mode == Some(ApprovalMode::Plan) && delivers(arguments) {
+            return Err(ModeError::Plan.into());
+        }
+        let included = place::included(arguments, &settings, &environment)?;
+        let around = EntryContext {
+            servers: &servers.names(),
+            workspace: place.root(),
+            included: &included,
+            home: environment.home.as_deref(),
+        };
+        let mut lists = tool_lists::of(arguments, &settings, around)?;
+        lists.allowed.extend(servers.trusted());
+        let named = arguments.policy.policy.clone().or_else(|| environment.value("QWEN_POLICY"));
+        let policy = policy_layers::choose(&PolicySources {
+            named: named.as_deref(),
+            mode: mode.map(builtin_of),
+            delivers: delivers(arguments),
+            lists: &lists,
+            cwd: &environment.cwd,
+            top: place.top(),
+            trusted: &trusted,
+            machine: Path::new("/etc/qwen/policy.yaml"),
+        })?;
+        warnings.extend(policy.warnings.iter().cloned());
+        Ok(Shared {
+            place,
+            trusted,
+            settings,
+            environment,
+            mode,
+            servers,
+            included,
+            lists,
+            policy,
+            cache,
+            warnings,
+            _probing: probing,
+        })
+    }
+
+    /// Returns the value of `$HOME`.
+    pub fn home(&self) -> String {
+        self.environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default()
+    }
+}
+
+/// Tells whether a flag asks for a delivery.
+pub(super) fn delivers(arguments: &RunArgs) -> bool {
+    matches!(arguments.changes.mode(), Some(ChangesMode::Apply | ChangesMode::Commit | ChangesMode::Branch(_)))
+}
+
+/// Reads the settings, and lists the files that do not count.
+fn load(arguments: &RunArgs, environment: &Environment, place: &Place, trusted: &Trusted) -> Result<Loaded, Failure> {
+    let request = Request {
+        project_root: place.top().to_path_buf(),
+        around: place.checkout.around.clone(),
+        trusted: trusted.checkout,
+        trusted_ref: match &trusted.tree {
+            Some(_) => trusted.read_text(place.top(), ".qwen/settings.json")?,
+            None => None,
+        },
+        bare: arguments.context.bare,
+    };
+    let mut loaded = settings::load(&request, environment).map_err(SetupError::Settings)?;
+    loaded.warnings.extend(place.approval_left_out(trusted, &loaded.environment));
+    if !arguments.context.bare {
+        let names = context::names(&loaded.settings);
+        loaded.warnings.extend(trusted.left_out(place.top(), place.root(), &names)?);
+    }
+    Ok(loaded)
+}
+
+/// Tells the workspace which files are to be ignored.
+fn ignore(place: &Place, trusted: &Trusted, settings: &Settings) -> Result<(), Failure> {
+    let refuses = |key: &Option<Valued<bool>>| key.as_ref().is_some_and(|yes| !yes.value);
+    let workspace = &place.workspace;
+    workspace.disregard(Ignored {
+        git: refuses(&settings.respect_git_ignore),
+        qwen: refuses(&settings.respect_qwen_ignore),
+    });
+    if let Some(names) = &settings.custom_ignore_files {
+        workspace.hold_to(names.value.clone());
+    }
+    workspace.ignore_also(trusted.ignores(place.top(), &workspace.ignore_files())?);
+    Ok(())
+}
