@@ -105,7 +105,7 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
             facts.warnings.extend(chosen.warnings);
             let (files, warnings) = context::gather(&ContextSources {
                 home: environment.home.as_deref(),
-                top: &top,
+                top,
                 workspace: place.workspace.root(),
                 project: trusted.source(),
                 settings: &context_settings,
@@ -115,12 +115,8 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
                 files.into_iter().map(|(name, text)| Fact::new("file", format!("{name} ({} bytes)", text.len())));
             facts.context.extend(sizes);
             facts.warnings.extend(warnings);
-            facts.warnings.extend(trusted.left_out(
-                &top,
-                place.workspace.root(),
-                &context::names(&context_settings),
-            )?);
-            let commands = Commands::of(environment, &top, trusted, &chosen.policy).names();
+            facts.warnings.extend(trusted.left_out(top, place.workspace.root(), &context::names(&context_settings))?);
+            let commands = Commands::of(environment, top, trusted, &chosen.policy).names();
             facts.context.extend(commands.into_iter().map(|name| Fact::new("command", format!("/{name}"))));
         }
         (Err(failure), Some(_)) => {

@@ -147,7 +147,7 @@ fn trust(
 ) -> Result<Exit, Failure> {
     let place = Place::open(workspace.cd.as_deref(), environment)?;
     let top = place.top();
-    let file = trusted::approval_file(&place.state()?, &top);
+    let file = trusted::approval_file(place.state()?, top);
     let failed = |cause| RulesError::State { path: file.display().to_string(), cause };
     if revoke {
         let known = trusted::remove_approval(&file).map_err(failed)?;

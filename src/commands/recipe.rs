@@ -40,7 +40,7 @@ pub(super) async fn run(verb: &RecipeVerb, environment: &Environment, out: &mut 
             let place = Place::open(workspace.cd.as_deref(), environment)?;
             let top = place.top();
             let trusted = place.trusted(environment)?;
-            let surroundings = surroundings(&place, &top, environment, &trusted);
+            let surroundings = surroundings(&place, top, environment, &trusted);
             let recipe = surroundings.find(recipe)?;
             let what = super::recipe_show::Shown { prompt: *prompt, commands: *commands, merged: *merged, json: *json };
             let policy = place.policy(policy.as_deref(), false, environment)?.policy;
@@ -94,7 +94,7 @@ fn own_files(place: &Place) -> Vec<std::path::PathBuf> {
 fn list(place: &Place, environment: &Environment, as_json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
     let top = place.top();
     let trusted = place.trusted(environment)?;
-    let listed = surroundings(place, &top, environment, &trusted).with_library(|library| library.list());
+    let listed = surroundings(place, top, environment, &trusted).with_library(|library| library.list());
     if as_json {
         let rows: Vec<_> = listed
             .iter()
@@ -132,7 +132,7 @@ fn validate(
     let top = place.top();
     // Whoever validates a recipe means the file as it is there.
     let trusted = Trusted::as_it_lies();
-    let surroundings = surroundings(place, &top, environment, &trusted);
+    let surroundings = surroundings(place, top, environment, &trusted);
     let mut wrong: Vec<Diagnostic> = Vec::new();
     for word in &words {
         match surroundings.with_library(|library| library.load(word)) {

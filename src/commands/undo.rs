@@ -22,7 +22,7 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
     let folder = state.join("undo");
     let failed = |cause| UndoError::Records { path: folder.display().to_string(), cause };
     let name = journal::quoted(root.as_os_str().as_bytes());
-    of_an_earlier_version(&name, arguments.run_id.as_ref(), &state)?;
+    of_an_earlier_version(&name, arguments.run_id.as_ref(), state)?;
     let records = deliver::records(&folder).map_err(failed)?;
     let wanted = records
         .iter()

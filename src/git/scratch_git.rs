@@ -221,7 +221,7 @@ fn without_names_of_files(repository: &Repository, at: &Path) -> io::Result<()> 
     let is_linked = repository.git_dir != repository.common_dir;
     let of_work_tree: [&[u8]; 3] = [b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/"];
     let is_copied = |name: &[u8]| {
-        !name.starts_with(b"refs/replace/") && !(is_linked && of_work_tree.iter().any(|part| name.starts_with(part)))
+        !(name.starts_with(b"refs/replace/") || is_linked && of_work_tree.iter().any(|part| name.starts_with(part)))
     };
     let mut deleted = Vec::new();
     for line in listed.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {

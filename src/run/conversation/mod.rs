@@ -110,7 +110,6 @@ impl Conversation<'_> {
     }
 
     /// Gathers the recipe's inputs, and renders its prompt with them. The inner error says why there is nothing to do.
-    #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
     async fn gathered(
         &self,
         outer: &RunJudge<'_>,
