@@ -14,7 +14,7 @@ use qwen_run::model::tool_set::ToolSet;
 use qwen_run::policy::Policy;
 use qwen_run::policy::check::check_call;
 use qwen_run::policy::layers::{LayerText, Standing};
-use qwen_run::run::finish::outcome;
+use qwen_run::run::rules::facts::facts;
 use qwen_run::workspace::Workspace;
 use qwen_run::workspace::tree::{CommandTree, TreeOptions};
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ pub(crate) fn policy(_: &Options) -> Result<Vec<Row>, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     crate::conversation::project(folder.path()).map_err(|error| error.to_string())?;
     let workspace = Arc::new(Workspace::open(folder.path()).map_err(|error| error.to_string())?);
-    let facts = outcome::facts(&workspace, "/home/bench".into(), PathBuf::new(), Vec::new(), Default::default());
+    let facts = facts(&workspace, "/home/bench".into(), PathBuf::new(), Vec::new(), Default::default());
     let policies = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/policies");
     let cases = std::fs::read_to_string(policies.join("cases.jsonl")).map_err(|error| error.to_string())?;
     let mut loaded: std::collections::BTreeMap<String, Policy> = Default::default();
