@@ -24,7 +24,7 @@ pub enum Ending {
     /// The model gave its answer.
     Answer(String),
     /// The model gave its answer by the tool for it, and it does not fit the schema. The model knows why: another
-    /// [`Agent::converse`] lets it correct the answer.
+    /// [`Agent::converse`](super::Agent::converse) lets it correct the answer.
     Misfit(String),
     /// Something ended the run.
     Stopped(Stopped),
