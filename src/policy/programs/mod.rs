@@ -140,7 +140,10 @@ fn takes_data(call: &table::Call<'_>) -> bool {
     }
     let texts = || call.words[1..].iter().map(|word| word.text.as_str());
     let verb = call.name.split(' ').nth(1).or_else(|| texts().find(|text| !text.starts_with('-')));
-    input::is_data_to(name, verb.unwrap_or_default(), |option| call.has(option) || texts().any(|text| text == option))
+    // An interpreter's own options end with its first operand: what follows is its script's.
+    let ends = |text: &&str| interpreters::reads_code(name) && (*text == "-" || !text.starts_with('-'));
+    let has = |option: &str| call.has(option) || texts().take_while(|text| !ends(text)).any(|text| text == option);
+    input::is_data_to(name, verb.unwrap_or_default(), has)
 }
 
 /// What the tables ask of each other.

@@ -130,6 +130,14 @@ impl Judge<'_> {
                 .by("G5")
                 .hint("leave the assignment out"));
         }
+        if text.contains(['$', '`']) {
+            // make expands `$(…)` in what it has from its environment, where a makefile uses the variable.
+            return Err(Denial::new(format!(
+                "the value of `{name}=` may become a command where a makefile or a script uses it"
+            ))
+            .by("G5")
+            .hint("write a plain value"));
+        }
         let leads_out =
             |path: &str| path.is_empty() || path.starts_with('/') || path.split('/').any(|part| part == "..");
         if name == "PYTHONPATH" && text.split(':').any(leads_out) {

@@ -173,6 +173,7 @@ pub(super) const TABLES: &[Table] = &[
             --experimental-test-coverage --test-coverage-* --enable-source-maps --trace-warnings --no-warnings --throw-deprecation --trace-deprecation --test-force-exit --experimental-strip-types --max-old-space-size=D \
             !-r,--require=R !--import=R !--loader=R !--experimental-loader=R !-e,--eval=P !-p,--print=P !--env-file=R !--inspect=?P !--test-reporter-destination=W !-C,--conditions=P",
         operands: Operands::Special,
+        style: Style::First,
         special: Some(node_test),
         ..TOOL
     },
@@ -465,6 +466,9 @@ fn installed(call: &mut Call<'_>) -> Result<(), Denial> {
 fn node_test(call: &mut Call<'_>) -> Result<(), Denial> {
     if !call.has("--test") && !call.has("-c") {
         return Err(call.deny("without `--test` or `--check` it runs any script"));
+    }
+    if call.operands.first().is_some_and(|word| matches!(word.text.as_str(), "inspect" | "debug")) {
+        return Err(call.deny("its debugger runs any code"));
     }
     call.operands.clone().iter().try_for_each(|word| call.inside(word))
 }

@@ -84,6 +84,7 @@ pub(super) const TABLES: &[Table] = &[
         names: "ruby",
         options: "-c -w -W=?D -v,--version -h,--help !!-e=D !-r=R !-I=L !-C=E",
         operands: Operands::Special,
+        style: Style::First,
         special: Some(syntax_alone),
         ..TOOL
     },

@@ -80,6 +80,10 @@ pub(super) fn revisions(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 pub(super) fn blame(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.has("-C") {
+        // It looks for the lines in other files, and says where they are.
+        refuse_held(call, "which lines that file has", "leave out `-C`")?;
+    }
     let operands = std::mem::take(&mut call.operands);
     let named = words(call, &operands, true)?;
     refuse_known_ids(call, named.revisions())?;

@@ -411,6 +411,8 @@ fn no_denied_file_of_a_commit_comes_back_into_the_tree() {
         "git apply docs/evil.patch",
         "git rev-list --objects --all",
         "git ls-tree -r HEAD",
+        "git blame -C README.md",
+        "git blame -C -C -C1 README.md",
         "git merge-tree --write-tree HEAD~1 HEAD",
     ] {
         assert_eq!(printed(&open(), &root, command), None, "{command}");
