@@ -27,7 +27,7 @@ pub mod layers;
 mod list_tests;
 pub mod lists;
 pub(crate) mod mcp;
-mod names;
+pub(crate) mod names;
 pub mod needs;
 mod operator;
 pub mod packages;

@@ -1,5 +1,6 @@
 //! Judges programs without a table that run code among their words: database clients, evaluators.
 
+use crate::policy::names::named;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -233,7 +234,7 @@ pub(super) fn clients(name: &str) -> &'static [&'static Client] {
 
 /// Tells whether a word gives code, or begins it.
 pub(super) fn is_code(known: &Client, word: &str) -> bool {
-    if known.words.split_whitespace().any(|name| name == word) {
+    if named(known.words, word) {
         return true;
     }
     let name = word.split(['=', ':']).next().unwrap_or(word);

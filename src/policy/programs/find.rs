@@ -6,6 +6,7 @@ use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
 use crate::policy::names::base_name;
+use crate::policy::names::named;
 use crate::policy::paths::{Place, walk};
 use crate::policy::repositories::other_repository;
 use crate::policy::shell::WRAPPERS;
@@ -81,14 +82,10 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-fn has(names: &str, text: &str) -> bool {
-    names.split_whitespace().any(|name| name == text)
-}
-
 // The directories that a search begins in, and where the expression begins.
 fn start_points(call: &Call<'_>, words: &[Word]) -> Result<(Vec<String>, usize), Denial> {
     let mut at = 0;
-    while at < words.len() && (has("-H -L -P -D", &words[at].text) || words[at].text.starts_with("-O")) {
+    while at < words.len() && (named("-H -L -P -D", &words[at].text) || words[at].text.starts_with("-O")) {
         if words[at].text == "-D" && !call.is_open() {
             return Err(call.deny("`-D` is not known to be harmless"));
         }
@@ -149,11 +146,11 @@ impl Expression {
         let value = |call: &Call<'_>, what: &str| {
             words.get(at).cloned().ok_or_else(|| call.deny(format!("`{text}` needs a {what}")))
         };
-        if has(FLAGS, text) || matches!(text, "(" | ")" | "!" | ",") {
+        if named(FLAGS, text) || matches!(text, "(" | ")" | "!" | ",") {
             // `-depth` alone is a flag; BSD's takes a number.
             return Ok(at);
         }
-        if has(TESTS, text) || (text.starts_with("-newer") && text.len() == 8) {
+        if named(TESTS, text) || (text.starts_with("-newer") && text.len() == 8) {
             let value = value(call, "value")?;
             if matches!(text, "-name" | "-iname") {
                 self.names.push(value.text.clone());
@@ -167,11 +164,11 @@ impl Expression {
             }
             return Ok(at + 1);
         }
-        if has(FILES, text) {
+        if named(FILES, text) {
             call.effect(Effect::List, &value(call, "file")?);
             return Ok(at + 1);
         }
-        if has(WRITES, text) || text == "-fprintf" {
+        if named(WRITES, text) || text == "-fprintf" {
             let value = value(call, "file")?;
             if !call.is_open() {
                 return Err(call.deny(format!("`{text}` writes a file")));
@@ -185,7 +182,7 @@ impl Expression {
                 self.deletes = true;
                 Ok(at)
             }
-            _ if has(RUNS, text) => self.command(call, text, &words[at..]).map(|taken| at + taken),
+            _ if named(RUNS, text) => self.command(call, text, &words[at..]).map(|taken| at + taken),
             // How many words belong to it is not known, nor which of those after it are start points.
             _ => Err(call.deny(format!("`{text}` is not known to be harmless"))),
         }

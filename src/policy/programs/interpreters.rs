@@ -10,6 +10,7 @@ use super::unknown::code_among;
 use super::{Stdin, Word};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
+use crate::policy::names::named;
 
 /// An interpreter, and what its options do. One that is not listed may take code, or write a file.
 struct Interpreter {
@@ -229,14 +230,12 @@ fn interpreter(name: &str) -> Option<&'static Interpreter> {
         || BUILDS.contains(&build.split('-').next().unwrap_or_default());
     let name = if is_build { stem } else { name };
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    INTERPRETERS.iter().find(|known| {
-        known.names.split_whitespace().any(|known| known == name || (!plain.is_empty() && known == plain))
-    })
+    INTERPRETERS.iter().find(|known| named(known.names, name) || named(known.names, plain))
 }
 
 /// Tells whether a program is an editor, which takes commands.
 pub(super) fn is_editor(name: &str) -> bool {
-    EDITORS.split_whitespace().any(|known| known == name)
+    named(EDITORS, name)
 }
 
 /// Tells whether a program runs code that it is given.
@@ -435,7 +434,7 @@ fn setting(call: &mut Call<'_>, value: &str) -> Result<(), Denial> {
 
 // An interpreter that continues to its standard input gets code there.
 fn goes_on(call: &Call<'_>, known: &Interpreter, option: &str) -> Result<(), Denial> {
-    let goes_on = known.goes_on.split_whitespace().any(|name| name == option);
+    let goes_on = named(known.goes_on, option);
     if goes_on && call.cx.stdin != Stdin::Empty {
         return Err(unknown(call, "code on its standard input, after the script"));
     }

@@ -53,7 +53,7 @@ const LANGUAGES: [&str; 4] = ["awk", "sed", "jq", "xargs"];
 
 /// Tells whether a program is one of [`PLAIN_READERS`], by its bare name.
 pub(crate) fn is_plain_reader(name: &str) -> bool {
-    PLAIN_READERS.split_whitespace().any(|known| known == name)
+    super::names::named(PLAIN_READERS, name)
 }
 
 /// Tells whether a program takes another program in its arguments; `starts`: it was found to start one.

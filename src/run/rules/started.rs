@@ -1,5 +1,6 @@
 //! Finds what commands of the operator's settings start: their words, as far as these can be read before the run.
 
+use crate::policy::names::named;
 use std::path::{Path, PathBuf};
 
 use crate::policy::programs::find;
@@ -173,7 +174,6 @@ impl Reader<'_> {
             return undetermined();
         }
         self.found.push(first.clone());
-        let is_in = |list: &str, word: &str| list.split_whitespace().any(|known| known == word);
         match name {
             "command" if operands.first().is_some_and(|option| option == "-v") => {}
             "exec" | "command" | "nohup" | "setsid" => return self.started_by(operands),
@@ -188,7 +188,7 @@ impl Reader<'_> {
                 }
                 return self.started_by(&operands[count..]);
             }
-            "git" if operands.first().is_some_and(|verb| is_in(GIT_READERS, verb)) => {}
+            "git" if operands.first().is_some_and(|verb| named(GIT_READERS, verb)) => {}
             _ if SHELLS.contains(&name) => return self.script_of(operands, "efuvx", true).unwrap_or_else(undetermined),
             _ if reads_code(name) => {
                 let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -196,8 +196,8 @@ impl Reader<'_> {
                 let taken = known.and_then(|(_, letters)| self.script_of(operands, letters, false));
                 return taken.unwrap_or_else(undetermined);
             }
-            _ if is_in(READERS, name) => {}
-            _ if is_in(LAUNCHERS, name) || find(name).is_some() || self.is_of_system(first) => return undetermined(),
+            _ if named(READERS, name) => {}
+            _ if named(LAUNCHERS, name) || find(name).is_some() || self.is_of_system(first) => return undetermined(),
             _ => {}
         }
         self.found.extend_from_slice(operands);

@@ -4,6 +4,7 @@ use super::{Call, Dashes, Denial, GROUP, Operands, Style, TABLE, TASKS, TOOL, Ta
 use crate::path::Node;
 use crate::policy::effect::{Effect, Pattern};
 use crate::policy::names::is_harmless_variable;
+use crate::policy::names::named;
 use crate::policy::programs::is_plain_in_shell;
 use crate::policy::programs::untabled::runs_program;
 
@@ -65,14 +66,13 @@ fn assigned(call: &Call<'_>, name: &str, value: &str) -> Result<(), Denial> {
         return if shows { Ok(()) } else { Err(call.deny(format!("the assignment `{name}={value}`"))) };
     }
     let name = name.trim_end_matches([':', '+', '?', '!']);
-    let listed = |list: &str, word: &str| list.split_whitespace().any(|known| known == word);
     let reads = ["SHELL", "MAKEFLAGS", "GNUMAKEFLAGS", "MAKEFILES"].contains(&name) || name.contains('.');
     let special = |c: char| ";&|<>()$`\"'\\#{}*?!~[]".contains(c) || c.is_control();
-    let hides = if listed(PROGRAMS, name) {
+    let hides = if named(PROGRAMS, name) {
         let known = value.trim_end_matches(|c: char| c.is_ascii_digit() || "-.".contains(c));
         // `aarch64-linux-gnu-gcc` is one for another machine.
         let plain = known.rsplit_once("-gnu-").map_or(known, |(_, name)| name);
-        !listed(COMPILERS, plain)
+        !named(COMPILERS, plain)
     } else if name.ends_with("FLAGS") {
         value.split(' ').any(|word| runs_program("", word))
     } else {

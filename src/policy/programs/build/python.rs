@@ -1,6 +1,7 @@
 //! Tables for the tools of Python.
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TABLE, TASKS, TOOL, Table, Word};
+use crate::policy::names::named;
 use crate::policy::programs::unknown::words_as_paths;
 
 const PYTEST: Table = Table {
@@ -418,11 +419,7 @@ fn module_alone(call: &mut Call<'_>) -> Result<(), Denial> {
     warnings(call)?;
     let module = call.out.starts.first().and_then(|words| words.first());
     match module {
-        Some(module)
-            if call.is_open() || module.literal && MODULES.split_whitespace().any(|name| name == module.text) =>
-        {
-            Ok(())
-        }
+        Some(module) if call.is_open() || module.literal && named(MODULES, &module.text) => Ok(()),
         Some(module) => Err(call.deny(format!("the module `{}` is not listed", module.text))),
         None => Err(call.deny("without `-m` it runs any script")),
     }
