@@ -59,7 +59,7 @@ pub trait Renewal: Sync {
 
 /// What answers tasks.
 pub trait Delegate: Send + Sync {
-    /// Lets another agent do a task; `parent` lends its tools and rules.
+    /// Lets another agent do a task with the tools and rules of `parent`.
     fn run<'s>(
         &'s self,
         parent: &'s Invoker<'s>,

@@ -37,10 +37,7 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
     match place.trusted(environment) {
         Ok(trusted) => {
             facts.policy.push(Fact::new("trusted", trusted.describe()));
-            request.trusted = trusted.checkout;
-            if trusted.tree.is_some() {
-                request.trusted_ref = trusted.read_text(place.top(), ".qwen/settings.json")?;
-            }
+            request = place.settings_request(&trusted)?;
             whose = Some(trusted);
         }
         Err(failure) => {

@@ -152,16 +152,7 @@ pub(super) struct Found {
 /// Reads the settings.
 pub(super) fn find(place: &Place, environment: &Environment) -> Result<Found, Failure> {
     let trusted = place.trusted(environment)?;
-    let request = settings::load::Request {
-        project_root: place.top().to_path_buf(),
-        around: place.checkout.around.clone(),
-        trusted: trusted.checkout,
-        trusted_ref: match &trusted.tree {
-            Some(_) => trusted.read_text(place.top(), ".qwen/settings.json")?,
-            None => None,
-        },
-        ..settings::load::Request::default()
-    };
+    let request = place.settings_request(&trusted)?;
     let loaded = settings::load(&request, environment).map_err(McpError::Settings)?;
     let mut chosen = servers::choose(&loaded.settings, Wishes::default(), &loaded.environment)?;
     trusted.require_same(place.top(), place.workspace.root(), &loaded.environment, &chosen.started())?;

@@ -154,7 +154,7 @@ fn trust(
         let text = if known { "is no longer trusted" } else { "was not trusted" };
         return print(out, &format!("{} {text}\n", escape(&top.display().to_string())));
     }
-    let covered = covered(place.top(), place.workspace.root(), environment).map_err(RulesError::NotApproved)?;
+    let covered = covered(place.top(), &place.checkout.around, environment).map_err(RulesError::NotApproved)?;
     let approval = covered.approval;
     if approval.files.is_empty() {
         return print(out, "nothing to approve: .qwen, .mcp.json and .env do not exist\n");

@@ -67,7 +67,7 @@ async fn registry(
         settings: &settings,
         environment: &environment,
         policy: &chosen.policy,
-        home: &environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default(),
+        home: &environment.home_text(),
         included: &[],
         top: place.top(),
         project: trusted.source(),

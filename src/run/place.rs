@@ -11,6 +11,7 @@ use crate::git::repository::Repository;
 use crate::git::{Checkout, trusted};
 use crate::policy::Facts;
 use crate::policy::lists::ToolLists;
+use crate::settings::load::Request;
 use crate::settings::{Environment, Settings, home_came_unpacked};
 use crate::workspace::Workspace;
 
@@ -127,7 +128,7 @@ impl Place {
             cwd: &environment.cwd,
             top: self.top(),
             trusted: &trusted,
-            machine: Path::new("/etc/qwen/policy.yaml"),
+            machine: policy_layers::machine(),
         })?;
         chosen.require_tests(&self.facts(environment))?;
         Ok(chosen)
@@ -141,12 +142,24 @@ impl Place {
     /// Returns whose files of the checkout count.
     pub fn trusted_by(&self, flags: &TrustFlags, environment: &Environment) -> Result<Trusted, Failure> {
         let is_repository = self.repository().is_some();
-        approval::find(flags, environment, self.top(), self.root(), is_repository, self.state.as_deref())
+        approval::find(flags, environment, self.top(), &self.checkout.around, is_repository, self.state.as_deref())
+    }
+
+    /// Returns what to load of the settings, by whose files count.
+    pub fn settings_request(&self, trusted: &Trusted) -> Result<Request, Failure> {
+        let own = || trusted.read_text(self.top(), ".qwen/settings.json");
+        Ok(Request {
+            project_root: self.top().to_path_buf(),
+            around: self.checkout.around.clone(),
+            trusted: trusted.checkout,
+            trusted_ref: trusted.tree.is_some().then(own).transpose()?.flatten(),
+            bare: false,
+        })
     }
 
     /// Returns the facts for decisions, outside a run.
     pub fn facts(&self, environment: &Environment) -> Facts {
-        let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
+        let home = environment.home_text();
         let git = self.repository().map(facts::git_facts).unwrap_or_default();
         facts::facts(&self.workspace, home, PathBuf::new(), Vec::new(), git)
     }

@@ -37,6 +37,11 @@ impl Environment {
         self.value(name).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
+    /// Returns the home directory as text; empty without one.
+    pub fn home_text(&self) -> String {
+        self.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default()
+    }
+
     /// Tells whether a CI system started this process.
     pub fn is_ci(&self) -> bool {
         ["CI", "GITHUB_ACTIONS", "TF_BUILD"].into_iter().any(|name| self.is_on(name))

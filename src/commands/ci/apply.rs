@@ -232,7 +232,7 @@ fn policy(job: &Job, repository: &Repository, trusted: &Trusted) -> Result<Chose
         cwd,
         top: &repository.top,
         trusted,
-        machine: Path::new("/etc/qwen/policy.yaml"),
+        machine: policy_layers::machine(),
     })
 }
 

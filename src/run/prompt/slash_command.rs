@@ -123,7 +123,7 @@ impl Commands {
 
     /// The user's and the project's commands. The project's come first, unless they are not trusted.
     pub fn of(environment: &Environment, top: &Path, trusted: &Trusted, policy: &Policy) -> Commands {
-        let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
+        let home = environment.home_text();
         let counts = trusted.checkout || trusted.tree.is_some();
         let (mut of_project, mut of_user) = (None, None);
         let mut places = Vec::new();

@@ -40,14 +40,14 @@ pub struct Covered {
 /// Hashes what an approval covers: [the checkout's own settings](trusted::fingerprint), and the files that came with the
 /// checkout and that a command of these or of the user's settings names. Settings that cannot be read name none: the
 /// run ends with that error.
-pub fn covered(top: &Path, workspace: &Path, environment: &Environment) -> std::io::Result<Covered> {
-    let mut covered = Covered { approval: trusted::fingerprint(top, workspace)?, ..Covered::default() };
+pub fn covered(top: &Path, around: &Around, environment: &Environment) -> std::io::Result<Covered> {
+    let mut covered = Covered { approval: trusted::fingerprint(top, &around.workspace)?, ..Covered::default() };
     if covered.approval.files.is_empty() {
         return Ok(covered);
     }
     let request = settings::load::Request {
         project_root: top.to_path_buf(),
-        around: Around::new(workspace, &environment.cwd, environment.home.as_deref()),
+        around: around.clone(),
         trusted: true,
         ..settings::load::Request::default()
     };
@@ -61,7 +61,10 @@ pub fn covered(top: &Path, workspace: &Path, environment: &Environment) -> std::
             command.as_written()
         });
         files.extend(
-            words.iter().flat_map(|word| parts(word)).flat_map(|word| programs(top, workspace, environment, &word)),
+            words
+                .iter()
+                .flat_map(|word| parts(word))
+                .flat_map(|word| programs(top, &around.workspace, environment, &word)),
         );
     }
     let is_repository = top.join(".git").symlink_metadata().is_ok();
@@ -81,7 +84,7 @@ pub fn find(
     flags: &TrustFlags,
     environment: &Environment,
     top: &Path,
-    workspace: &Path,
+    around: &Around,
     is_repository: bool,
     state: Option<&Path>,
 ) -> Result<Trusted, Failure> {
@@ -99,7 +102,7 @@ pub fn find(
         is_ci,
         event_name: event_name.as_deref(),
         event: event.as_ref(),
-        is_approved: !by_operator && state.is_some_and(|state| is_approved(state, top, workspace, environment)),
+        is_approved: !by_operator && state.is_some_and(|state| is_approved(state, top, around, environment)),
     };
     match circumstances.trust() {
         Trust::Checkout => Ok(Trusted::as_it_lies()),
@@ -132,7 +135,7 @@ fn read_event(path: &Path) -> Option<Value> {
     serde_json::from_slice(&bounded::regular(path, LARGEST_EVENT).ok()?).ok()
 }
 
-fn is_approved(state: &Path, top: &Path, workspace: &Path, environment: &Environment) -> bool {
+fn is_approved(state: &Path, top: &Path, around: &Around, environment: &Environment) -> bool {
     let Some(approval) = trusted::read_approval(&trusted::approval_file(state, top)) else { return false };
-    covered(top, workspace, environment).is_ok_and(|now| approval.changed(&now.approval).is_empty())
+    covered(top, around, environment).is_ok_and(|now| approval.changed(&now.approval).is_empty())
 }

@@ -32,8 +32,13 @@ pub struct PolicySources<'a> {
     pub top: &'a Path,
     /// Which files of the checkout are trusted.
     pub trusted: &'a Trusted,
-    /// The machine's policy; `/etc/qwen/policy.yaml` except in tests.
+    /// The machine's policy: [`machine`] except in tests.
     pub machine: &'a Path,
+}
+
+/// Returns where the machine's policy is.
+pub fn machine() -> &'static Path {
+    Path::new("/etc/qwen/policy.yaml")
 }
 
 /// A policy, and warnings about its sources.

@@ -1,6 +1,6 @@
 //! The first stage: what does not differ between the items of a batch.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::modes::{approval_mode, builtin_of};
 use crate::cli::RunArgs;
@@ -93,7 +93,7 @@ impl Shared {
             cwd: &environment.cwd,
             top: place.top(),
             trusted: &trusted,
-            machine: Path::new("/etc/qwen/policy.yaml"),
+            machine: policy_layers::machine(),
         })?;
         warnings.extend(policy.warnings.iter().cloned());
         Ok(Shared {
@@ -114,7 +114,7 @@ impl Shared {
 
     /// Returns the value of `$HOME`.
     pub fn home(&self) -> String {
-        self.environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default()
+        self.environment.home_text()
     }
 }
 
@@ -125,16 +125,7 @@ pub(super) fn delivers(arguments: &RunArgs) -> bool {
 
 /// Reads the settings, and lists the files that do not count.
 fn load(arguments: &RunArgs, environment: &Environment, place: &Place, trusted: &Trusted) -> Result<Loaded, Failure> {
-    let request = Request {
-        project_root: place.top().to_path_buf(),
-        around: place.checkout.around.clone(),
-        trusted: trusted.checkout,
-        trusted_ref: match &trusted.tree {
-            Some(_) => trusted.read_text(place.top(), ".qwen/settings.json")?,
-            None => None,
-        },
-        bare: arguments.context.bare,
-    };
+    let request = Request { bare: arguments.context.bare, ..place.settings_request(trusted)? };
     let mut loaded = settings::load(&request, environment).map_err(SetupError::Settings)?;
     loaded.warnings.extend(place.approval_left_out(trusted, &loaded.environment));
     if !arguments.context.bare {
