@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::workspace::WorkspaceArgs;
 use crate::emit::safe::{escape, one_line};
 use crate::emit::to_pretty;
+use crate::settings::Settings;
 use crate::settings::keys::{Endpoint, KeyError, ModelChoice, shown};
-use crate::settings::layers::Settings;
 
 /// What stands below the flags.
 pub const EXAMPLE: &str = "\

@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
                 }
             }
             let (searched, incomplete) =
-                crate::tools::web::providers::providers(&loaded.settings.web_search, &loaded.environment);
+                crate::tools::web::providers::providers(&loaded.settings.tools.web_search, &loaded.environment);
             let names: Vec<&str> = searched.iter().map(|provider| provider.name()).collect();
             facts.tools.push(Fact::new(
                 ToolId::WebSearch.name(),

@@ -178,7 +178,7 @@ pub fn included(
     environment: &Environment,
 ) -> Result<Vec<PathBuf>, PlaceError> {
     let from_flags = arguments.input.include_directories.iter().cloned();
-    let from_settings = settings.include_directories.iter().map(|folder| PathBuf::from(&folder.value));
+    let from_settings = settings.context.include_directories.iter().map(|folder| PathBuf::from(&folder.value));
     let real = |folder: PathBuf| {
         let path = environment.cwd.join(&folder);
         let real = refuse_links_out(&path).and_then(|()| path.canonicalize());

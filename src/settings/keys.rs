@@ -3,7 +3,7 @@
 use url::{Host, Url};
 
 use super::environment::Environment;
-use super::layers::Settings;
+use super::sections::Settings;
 use super::{Origin, Valued};
 use crate::exit::Exit;
 use crate::secret::{Secret, SecretError};
@@ -119,7 +119,7 @@ pub fn resolve(wishes: &Wishes<'_>, environment: &Environment, settings: &Settin
 fn base_url(wishes: &Wishes<'_>, environment: &Environment, settings: &Settings) -> Result<Valued<Url>, KeyError> {
     let from_flag = wishes.base_url.map(|url| (url.to_owned(), Origin::Flag("--openai-base-url".into())));
     let from_settings = || {
-        [&settings.model_base_url, &settings.auth_base_url]
+        [&settings.model.base_url, &settings.auth.base_url]
             .into_iter()
             .flatten()
             .map(|url| (url.value.clone(), url.origin.clone()))
@@ -157,7 +157,7 @@ fn base_url(wishes: &Wishes<'_>, environment: &Environment, settings: &Settings)
 fn chooses_coding_plan(wishes: &Wishes<'_>, environment: &Environment, settings: &Settings) -> bool {
     let general = wishes.api_key.is_some()
         || wishes.api_key_file.is_some()
-        || settings.auth_api_key.is_some()
+        || settings.auth.api_key.is_some()
         || ["QWEN_API_KEY", "OPENAI_API_KEY", "DASHSCOPE_API_KEY"].iter().any(|name| environment.get(name).is_some());
     !general && environment.get("BAILIAN_CODING_PLAN_API_KEY").is_some()
 }
@@ -183,7 +183,7 @@ fn find_key(
         }
         return Ok(Some((text.to_owned(), Origin::File { path: path.to_owned(), line: 1, column: 1 })));
     }
-    if let Some(key) = &settings.provider_key {
+    if let Some(key) = &settings.auth.provider_key {
         return Ok(Some((key.value.clone(), key.origin.clone())).filter(|(key, _)| set(key)));
     }
     let own = match owner {
@@ -197,7 +197,7 @@ fn find_key(
         .filter_map(|name| environment.get(name))
         .find(|(key, _)| set(key));
     let from_settings =
-        || settings.auth_api_key.as_ref().filter(|key| set(&key.value)).map(|k| (k.value.clone(), k.origin.clone()));
+        || settings.auth.api_key.as_ref().filter(|key| set(&key.value)).map(|k| (k.value.clone(), k.origin.clone()));
     Ok(from_environment.or_else(from_settings))
 }
 
@@ -258,7 +258,7 @@ fn model(
         .or_else(|| environment.get("QWEN_MODEL"))
         .or_else(|| environment.get("OPENAI_MODEL"))
         .or_else(|| wishes.recipe_model.map(|model| (model.to_owned(), Origin::Recipe)))
-        .or_else(|| settings.model_name.as_ref().map(|model| (model.value.clone(), model.origin.clone())));
+        .or_else(|| settings.model.name.as_ref().map(|model| (model.value.clone(), model.origin.clone())));
     match (said, owner) {
         (Some((model, origin)), _) => Ok(ModelChoice::Named(Valued::new(model.trim().to_owned(), origin))),
         (None, Owner::DashScope | Owner::CodingPlan) => {

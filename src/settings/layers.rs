@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::schema::{KEYS, Key, Merge, Shape, UNUSED, Untrusted, nearest};
+use super::sections::{
+    AuthSettings, ContextSettings, GenerationSettings, McpSettings, ModelSettings, PermissionSettings, Settings,
+    ToolSettings,
+};
 use super::{Origin, SettingsError, Valued};
 use crate::base::document::jsonc::{Entry, Node, kind};
 use crate::base::{Span, Spanned};
@@ -42,68 +46,6 @@ pub struct Layer {
     pub path: String,
     /// Its contents.
     pub root: Spanned<Node>,
-}
-
-/// Resolved settings. A field is `None` or empty where no file says anything.
-#[derive(Debug, Clone, Default, PartialEq)]
-#[expect(missing_docs, reason = "each field is the key of the same name; tools.md and `schema` say what it means")]
-pub struct Settings {
-    pub model_name: Option<Valued<String>>,
-    pub model_base_url: Option<Valued<String>>,
-    pub max_session_turns: Option<Valued<u64>>,
-    pub max_wall_time_seconds: Option<Valued<u64>>,
-    pub max_tool_calls: Option<Valued<u64>>,
-    pub request_timeout_ms: Option<Valued<u64>>,
-    pub stream_idle_timeout_ms: Option<Valued<u64>>,
-    pub max_retries: Option<Valued<u64>>,
-    pub sampling_params: Map<String, Value>,
-    pub extra_body: Map<String, Value>,
-    pub custom_headers: Map<String, Value>,
-    pub context_window_size: Option<Valued<u64>>,
-    pub enable_cache_control: Option<Valued<bool>>,
-    pub reasoning: Option<Valued<Value>>,
-    pub model_providers: Map<String, Value>,
-    pub model_fallbacks: Option<Valued<Vec<String>>>,
-    pub auth_api_key: Option<Valued<String>>,
-    pub auth_base_url: Option<Valued<String>>,
-    pub auth_selected_type: Option<Valued<String>>,
-    pub context_file_names: Option<Valued<Vec<String>>>,
-    pub context_import_format: Option<Valued<String>>,
-    pub include_directories: Vec<Valued<String>>,
-    pub custom_ignore_files: Option<Valued<Vec<String>>>,
-    pub respect_git_ignore: Option<Valued<bool>>,
-    pub respect_qwen_ignore: Option<Valued<bool>>,
-    pub approval_mode: Option<Valued<String>>,
-    /// A tool must be in each of these lists.
-    pub tools_core: Vec<Valued<Vec<String>>>,
-    pub tools_exclude: Vec<Valued<String>>,
-    pub tools_disabled: Vec<Valued<String>>,
-    pub tools_allowed: Vec<Valued<String>>,
-    pub discovery_command: Option<Valued<String>>,
-    pub call_command: Option<Valued<String>>,
-    pub truncate_output_threshold: Option<Valued<u64>>,
-    pub truncate_output_lines: Option<Valued<u64>>,
-    pub shell_timeout_ms: Option<Valued<u64>>,
-    pub web_fetch_summarize: Option<Valued<bool>>,
-    pub web_search: Map<String, Value>,
-    /// By name, in the order of the files. `trust` of a checkout's server is removed.
-    pub mcp_servers: Vec<(String, Valued<Value>)>,
-    /// A server must be in each of these lists.
-    pub mcp_allowed: Vec<Valued<Vec<String>>>,
-    pub mcp_excluded: Vec<Valued<String>>,
-    pub mcp_server_command: Option<Valued<String>>,
-    pub permissions_allow: Vec<Valued<String>>,
-    pub permissions_ask: Vec<Valued<String>>,
-    pub permissions_deny: Vec<Valued<String>>,
-    pub hooks: Map<String, Value>,
-    pub output_format: Option<Valued<String>>,
-    pub proxy: Option<Valued<String>>,
-    pub env: Vec<(String, Valued<String>)>,
-    /// The key of the server that `modelProviders` gives for the model in use (see [`super::providers`]); empty where
-    /// that server has none.
-    pub provider_key: Option<Valued<String>>,
-    /// Everything that counts, by key, for `doctor`. Values of secret keys are not masked here.
-    pub entries: Vec<(&'static str, Valued<Value>)>,
 }
 
 /// Lays files over each other, the weakest first. `variable` gives the value for `$VAR`.
@@ -251,12 +193,43 @@ impl Merger<'_> {
 
     fn settings(&self) -> Settings {
         Settings {
-            model_name: self.text("model.name"),
-            model_base_url: self.text("model.baseUrl"),
+            model: self.model(),
+            generation: self.generation(),
+            auth: self.auth(),
+            context: self.context(),
+            tools: self.tools(),
+            mcp: self.mcp(),
+            permissions: self.permissions(),
+            hooks: match self.yes("disableAllHooks") {
+                Some(Valued { value: true, .. }) => Map::new(),
+                Some(_) | None => self.object("hooks"),
+            },
+            output_format: self.text("output.format"),
+            proxy: self.text("proxy"),
+            env: self.named("env").into_iter().filter_map(|(name, value)| Some((name, as_text(value)?))).collect(),
+            entries: KEYS.iter().flat_map(|key| self.effective(key)).collect(),
+        }
+    }
+
+    fn model(&self) -> ModelSettings {
+        ModelSettings {
+            name: self.text("model.name"),
+            base_url: self.text("model.baseUrl"),
             max_session_turns: self.count("model.maxSessionTurns"),
             max_wall_time_seconds: self.count("model.maxWallTimeSeconds"),
             max_tool_calls: self.count("model.maxToolCalls"),
-            request_timeout_ms: self.count("model.generationConfig.timeout"),
+            providers: self.object("modelProviders"),
+            fallbacks: self.lists("modelFallbacks").pop().map(|list| {
+                let names = list.value.iter().flat_map(|names| names.split(','));
+                let names = names.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+                Valued::new(names.collect(), list.origin)
+            }),
+        }
+    }
+
+    fn generation(&self) -> GenerationSettings {
+        GenerationSettings {
+            timeout_ms: self.count("model.generationConfig.timeout"),
             stream_idle_timeout_ms: self.count("model.generationConfig.streamIdleTimeoutMs"),
             max_retries: self.count("model.generationConfig.maxRetries"),
             sampling_params: self.object("model.generationConfig.samplingParams"),
@@ -265,31 +238,41 @@ impl Merger<'_> {
             context_window_size: self.count("model.generationConfig.contextWindowSize"),
             enable_cache_control: self.yes("model.generationConfig.enableCacheControl"),
             reasoning: self.last("model.generationConfig.reasoning"),
-            model_providers: self.object("modelProviders"),
-            model_fallbacks: self.lists("modelFallbacks").pop().map(|list| {
-                let names = list.value.iter().flat_map(|names| names.split(','));
-                let names = names.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
-                Valued::new(names.collect(), list.origin)
-            }),
-            auth_api_key: self.text("security.auth.apiKey"),
-            auth_base_url: self.text("security.auth.baseUrl"),
-            auth_selected_type: self.text("security.auth.selectedType"),
-            context_file_names: self.lists("context.fileName").pop(),
-            context_import_format: self.text("context.importFormat"),
+        }
+    }
+
+    fn auth(&self) -> AuthSettings {
+        AuthSettings {
+            api_key: self.text("security.auth.apiKey"),
+            base_url: self.text("security.auth.baseUrl"),
+            selected_type: self.text("security.auth.selectedType"),
+            provider_key: None,
+        }
+    }
+
+    fn context(&self) -> ContextSettings {
+        ContextSettings {
+            file_names: self.lists("context.fileName").pop(),
+            import_format: self.text("context.importFormat"),
             include_directories: self.union("context.includeDirectories"),
             custom_ignore_files: self.lists("context.fileFiltering.customIgnoreFiles").pop(),
             respect_git_ignore: self.yes("context.fileFiltering.respectGitIgnore"),
             respect_qwen_ignore: self.yes("context.fileFiltering.respectQwenIgnore"),
+        }
+    }
+
+    fn tools(&self) -> ToolSettings {
+        ToolSettings {
             approval_mode: self.text("tools.approvalMode").map(|mut mode| {
                 if matches!(mode.value.as_str(), "auto_edit" | "autoEdit") {
                     mode.value = "auto-edit".into();
                 }
                 mode
             }),
-            tools_core: self.narrow("tools.core"),
-            tools_exclude: self.union("tools.exclude"),
-            tools_disabled: self.union("tools.disabled"),
-            tools_allowed: self.union("tools.allowed"),
+            core: self.narrow("tools.core"),
+            exclude: self.union("tools.exclude"),
+            disabled: self.union("tools.disabled"),
+            allowed: self.union("tools.allowed"),
             discovery_command: self.text("tools.discoveryCommand"),
             call_command: self.text("tools.callCommand"),
             truncate_output_threshold: self.count("tools.truncateToolOutputThreshold"),
@@ -297,34 +280,23 @@ impl Merger<'_> {
             shell_timeout_ms: self.count("tools.shell.defaultTimeoutMs"),
             web_fetch_summarize: self.yes("tools.webFetch.summarize"),
             web_search: self.object("webSearch"),
-            mcp_servers: self.named("mcpServers"),
-            mcp_allowed: self.narrow("mcp.allowed"),
-            mcp_excluded: self.union("mcp.excluded"),
-            mcp_server_command: self.text("mcp.serverCommand"),
-            permissions_allow: self.union("permissions.allow"),
-            permissions_ask: self.union("permissions.ask"),
-            permissions_deny: self.union("permissions.deny"),
-            hooks: match self.yes("disableAllHooks") {
-                Some(Valued { value: true, .. }) => Map::new(),
-                Some(_) | None => self.object("hooks"),
-            },
-            output_format: self.text("output.format"),
-            proxy: self.text("proxy"),
-            env: self
-                .named("env")
-                .into_iter()
-                .filter_map(|(name, valued)| {
-                    let text = match valued.value {
-                        Value::String(text) => text,
-                        Value::Number(number) => number.to_string(),
-                        Value::Bool(yes) => yes.to_string(),
-                        Value::Null | Value::Array(_) | Value::Object(_) => return None,
-                    };
-                    Some((name, Valued::new(text, valued.origin)))
-                })
-                .collect(),
-            provider_key: None,
-            entries: KEYS.iter().flat_map(|key| self.effective(key)).collect(),
+        }
+    }
+
+    fn mcp(&self) -> McpSettings {
+        McpSettings {
+            servers: self.named("mcpServers"),
+            allowed: self.narrow("mcp.allowed"),
+            excluded: self.union("mcp.excluded"),
+            server_command: self.text("mcp.serverCommand"),
+        }
+    }
+
+    fn permissions(&self) -> PermissionSettings {
+        PermissionSettings {
+            allow: self.union("permissions.allow"),
+            ask: self.union("permissions.ask"),
+            deny: self.union("permissions.deny"),
         }
     }
 
@@ -405,6 +377,16 @@ impl Merger<'_> {
     fn narrow(&self, name: &str) -> Vec<Valued<Vec<String>>> {
         self.narrowing(name).into_iter().map(list_of).collect()
     }
+}
+
+fn as_text(valued: Valued<Value>) -> Option<Valued<String>> {
+    let text = match valued.value {
+        Value::String(text) => text,
+        Value::Number(number) => number.to_string(),
+        Value::Bool(yes) => yes.to_string(),
+        Value::Null | Value::Array(_) | Value::Object(_) => return None,
+    };
+    Some(Valued::new(text, valued.origin))
 }
 
 fn list_of(found: &Found) -> Valued<Vec<String>> {
@@ -495,7 +477,7 @@ mod tests {
             (System, "{\n  \"model\": {\"name\": \"c\"}}"),
         ]);
         assert_eq!(warnings, [] as [&str; 0]);
-        let name = settings.model_name.unwrap();
+        let name = settings.model.name.unwrap();
         assert_eq!((name.value.as_str(), name.origin.to_string().as_str()), ("c", "system:2:21"));
     }
 
@@ -508,10 +490,10 @@ mod tests {
         for text in [flat, nested] {
             let (settings, warnings) = merged(&[(User, text)]);
             assert_eq!(warnings, [] as [&str; 0]);
-            assert_eq!(settings.max_session_turns.unwrap().value, 3);
-            assert_eq!(settings.tools_core[0].value, ["a"]);
-            assert_eq!(settings.discovery_command.unwrap().value, "d");
-            assert_eq!(settings.context_file_names.unwrap().value, ["X.md"]);
+            assert_eq!(settings.model.max_session_turns.unwrap().value, 3);
+            assert_eq!(settings.tools.core[0].value, ["a"]);
+            assert_eq!(settings.tools.discovery_command.unwrap().value, "d");
+            assert_eq!(settings.context.file_names.unwrap().value, ["X.md"]);
         }
     }
 
@@ -565,13 +547,13 @@ mod tests {
             ),
         ]);
         assert_eq!(warnings, [] as [&str; 0]);
-        let core: Vec<_> = settings.tools_core.iter().map(|list| list.value.clone()).collect();
+        let core: Vec<_> = settings.tools.core.iter().map(|list| list.value.clone()).collect();
         assert_eq!(core, [["a", "b"], ["b", "c"]]);
-        assert_eq!(settings.tools_exclude[0].value, "x");
-        assert_eq!(settings.permissions_deny[0].value, "y");
-        assert_eq!(settings.approval_mode.unwrap().value, "plan");
-        assert_eq!(settings.max_tool_calls.unwrap().value, 10);
-        assert_eq!(settings.max_session_turns.unwrap().value, 20);
+        assert_eq!(settings.tools.exclude[0].value, "x");
+        assert_eq!(settings.permissions.deny[0].value, "y");
+        assert_eq!(settings.tools.approval_mode.unwrap().value, "plan");
+        assert_eq!(settings.model.max_tool_calls.unwrap().value, 10);
+        assert_eq!(settings.model.max_session_turns.unwrap().value, 20);
     }
 
     #[test]
@@ -580,8 +562,8 @@ mod tests {
             Project,
             r#"{"permissions": {"allow": ["x"]}, "mcpServers": {"s": {"command": "c", "trust": true}}, "hooks": {"Stop": []}}"#,
         )]);
-        assert!(settings.permissions_allow.is_empty() && settings.hooks.is_empty());
-        assert_eq!(settings.mcp_servers[0].1.value, serde_json::json!({"command": "c"}));
+        assert!(settings.permissions.allow.is_empty() && settings.hooks.is_empty());
+        assert_eq!(settings.mcp.servers[0].1.value, serde_json::json!({"command": "c"}));
         assert_eq!(warnings.len(), 3, "{warnings:#?}");
     }
 
@@ -590,15 +572,15 @@ mod tests {
         let (settings, warnings) =
             merged(&[(User, r#"{"proxy": "$SET/${SET}/$NOT_SET/$5/${", "permissions": {"deny": ["$SET"]}}"#)]);
         assert_eq!(settings.proxy.unwrap().value, "value/value/$NOT_SET/$5/${");
-        assert_eq!(settings.permissions_deny[0].value, "$SET");
+        assert_eq!(settings.permissions.deny[0].value, "$SET");
         assert_eq!(warnings, ["user:1:11: proxy: the variable NOT_SET is not set"]);
         let (settings, _) = merged(&[(UntrustedProject, r#"{"tools": {"exclude": ["$SET"]}}"#)]);
-        assert_eq!(settings.tools_exclude[0].value, "$SET");
+        assert_eq!(settings.tools.exclude[0].value, "$SET");
     }
 
     #[test]
     fn minus_one_is_no_limit() {
         let (settings, _) = merged(&[(User, r#"{"maxSessionTurns": -1}"#)]);
-        assert_eq!(settings.max_session_turns.unwrap().value, u64::MAX);
+        assert_eq!(settings.model.max_session_turns.unwrap().value, u64::MAX);
     }
 }

@@ -12,7 +12,8 @@ use crate::git::trusted::{committed_in_checkout, configuration_came_along};
 
 use super::account::home_came_unpacked;
 use super::environment::Environment;
-use super::layers::{Layer, LayerKind, Settings, merge};
+use super::layers::{Layer, LayerKind, merge};
+use super::sections::Settings;
 use super::{Origin, SettingsError};
 
 /// What to load, and how far to trust it.
@@ -270,7 +271,7 @@ mod tests {
             ("etc/settings.json", r#"{"model": "system"}"#),
         ]);
         let loaded = place.load(true).unwrap();
-        assert_eq!(loaded.settings.model_name.unwrap().value, "system");
+        assert_eq!(loaded.settings.model.name.unwrap().value, "system");
         assert_eq!(loaded.settings.proxy.unwrap().value, "project");
         assert_eq!(loaded.files.len(), 4);
         let loaded = place.load(false).unwrap();

@@ -10,14 +10,16 @@ pub mod layers;
 pub mod load;
 pub mod providers;
 pub mod schema;
+pub mod sections;
 
 use std::fmt;
 
 pub use account::home_came_unpacked;
 pub use environment::Environment;
 pub use keys::{Endpoint, ModelChoice};
-pub use layers::{Layer, LayerKind, Settings};
+pub use layers::{Layer, LayerKind};
 pub use load::{Loaded, load};
+pub use sections::Settings;
 
 /// Where a value comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

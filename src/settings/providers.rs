@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::environment::Environment;
 use super::keys::KeyError;
-use super::layers::Settings;
+use super::sections::{GenerationSettings, Settings};
 use super::{Origin, Valued};
 use crate::exit::Exit;
 
@@ -27,10 +27,10 @@ pub fn applied(
         .map(str::to_owned)
         .or_else(|| environment.value("QWEN_MODEL"))
         .or_else(|| environment.value("OPENAI_MODEL"))
-        .or_else(|| settings.model_name.as_ref().map(|name| name.value.clone()));
+        .or_else(|| settings.model.name.as_ref().map(|name| name.value.clone()));
     let Some(model) = wanted else { return Ok(applied) };
     let model = model.trim();
-    let Some((protocol, entry)) = find(&settings.model_providers, model) else { return Ok(applied) };
+    let Some((protocol, entry)) = find(&settings.model.providers, model) else { return Ok(applied) };
     let origin = settings
         .entries
         .iter()
@@ -53,9 +53,9 @@ pub fn applied(
     let text = |name: &str| entry.get(name).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
     if !server_is_named {
         if let Some(url) = text("baseUrl") {
-            applied.model_base_url = Some(Valued::new(url.to_owned(), origin.clone()));
+            applied.model.base_url = Some(Valued::new(url.to_owned(), origin.clone()));
             // The keys of the environment are for other servers.
-            applied.provider_key = Some(Valued::new(String::new(), origin.clone()));
+            applied.auth.provider_key = Some(Valued::new(String::new(), origin.clone()));
         }
         if let Some(variable) = text("envKey") {
             let Some((key, origin)) = environment.get(variable) else {
@@ -65,11 +65,11 @@ pub fn applied(
                     &format!("set {variable}"),
                 ));
             };
-            applied.provider_key = Some(Valued::new(key, origin));
+            applied.auth.provider_key = Some(Valued::new(key, origin));
         }
     }
     if let Some(Value::Object(config)) = entry.get("generationConfig") {
-        configure(&mut applied, config, &origin).map_err(|key| {
+        configure(&mut applied.generation, config, &origin).map_err(|key| {
             error(Exit::Config, format!("generationConfig.{key} has the wrong type"), "see docs/settings.md")
         })?;
     }
@@ -91,23 +91,23 @@ fn find<'a>(providers: &'a Map<String, Value>, model: &str) -> Option<(&'a str, 
 }
 
 /// Puts the entry's own values over the general ones; the error is the key whose value does not fit.
-fn configure(settings: &mut Settings, config: &Map<String, Value>, origin: &Origin) -> Result<(), String> {
+fn configure(generation: &mut GenerationSettings, config: &Map<String, Value>, origin: &Origin) -> Result<(), String> {
     for (key, value) in config {
         let wrong = || key.clone();
         let count = || value.as_u64().map(|count| Some(Valued::new(count, origin.clone()))).ok_or_else(wrong);
         let object = || value.as_object().cloned().ok_or_else(wrong);
         match key.as_str() {
-            "timeout" => settings.request_timeout_ms = count()?,
-            "maxRetries" => settings.max_retries = count()?,
-            "contextWindowSize" => settings.context_window_size = count()?,
-            "samplingParams" => settings.sampling_params = object()?,
-            "extra_body" => settings.extra_body = object()?,
-            "customHeaders" => settings.custom_headers = object()?,
+            "timeout" => generation.timeout_ms = count()?,
+            "maxRetries" => generation.max_retries = count()?,
+            "contextWindowSize" => generation.context_window_size = count()?,
+            "samplingParams" => generation.sampling_params = object()?,
+            "extra_body" => generation.extra_body = object()?,
+            "customHeaders" => generation.custom_headers = object()?,
             "enableCacheControl" => {
                 let yes = value.as_bool().ok_or_else(wrong)?;
-                settings.enable_cache_control = Some(Valued::new(yes, origin.clone()));
+                generation.enable_cache_control = Some(Valued::new(yes, origin.clone()));
             }
-            "reasoning" => settings.reasoning = Some(Valued::new(value.clone(), origin.clone())),
+            "reasoning" => generation.reasoning = Some(Valued::new(value.clone(), origin.clone())),
             // Others are of Qwen Code's own.
             _ => {}
         }
@@ -119,6 +119,7 @@ fn configure(settings: &mut Settings, config: &Map<String, Value>, origin: &Orig
 mod tests {
     use serde_json::json;
 
+    use super::super::sections::ModelSettings;
     use super::*;
 
     fn settings() -> Settings {
@@ -131,8 +132,8 @@ mod tests {
             ],
             "anthropic": [{"id": "c"}]
         });
-        let Value::Object(model_providers) = providers else { panic!("an object") };
-        Settings { model_providers, ..Settings::default() }
+        let Value::Object(providers) = providers else { panic!("an object") };
+        Settings { model: ModelSettings { providers, ..Default::default() }, ..Default::default() }
     }
 
     fn environment(variables: &[(&str, &str)]) -> Environment {
@@ -145,23 +146,23 @@ mod tests {
     #[test]
     fn the_entry_of_the_model_gives_server_key_and_configuration() {
         let applied = applied(&settings(), &environment(&[("A_KEY", "k"), ("QWEN_MODEL", "a")]), None, false).unwrap();
-        assert_eq!(applied.model_base_url.unwrap().value, "https://a.example/v1");
-        assert_eq!(applied.provider_key.unwrap().value, "k");
-        assert_eq!(applied.request_timeout_ms.unwrap().value, 5);
-        assert_eq!(applied.sampling_params["temperature"], 0.5);
+        assert_eq!(applied.model.base_url.unwrap().value, "https://a.example/v1");
+        assert_eq!(applied.auth.provider_key.unwrap().value, "k");
+        assert_eq!(applied.generation.timeout_ms.unwrap().value, 5);
+        assert_eq!(applied.generation.sampling_params["temperature"], 0.5);
     }
 
     #[test]
     fn a_server_that_is_named_gets_no_key_of_an_entry() {
         let named = environment(&[("A_KEY", "k"), ("OPENAI_BASE_URL", "https://b.example/v1")]);
         let applied = applied(&settings(), &named, Some("a"), false).unwrap();
-        assert!(applied.model_base_url.is_none() && applied.provider_key.is_none());
+        assert!(applied.model.base_url.is_none() && applied.auth.provider_key.is_none());
     }
 
     #[test]
     fn an_entry_without_a_key_gets_none_of_the_environment() {
         let applied = applied(&settings(), &environment(&[("OPENAI_API_KEY", "k")]), Some("local"), false).unwrap();
-        assert_eq!(applied.provider_key.unwrap().value, "");
+        assert_eq!(applied.auth.provider_key.unwrap().value, "");
     }
 
     #[test]

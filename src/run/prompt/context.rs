@@ -33,7 +33,7 @@ pub fn gather(sources: &ContextSources<'_>) -> (Vec<(String, String)>, Vec<Strin
     let mut warnings = Vec::new();
     let mut files: Vec<ContextFile> = Vec::new();
     let names = names(sources.settings);
-    let format = match sources.settings.context_import_format.as_ref().map(|format| format.value.as_str()) {
+    let format = match sources.settings.context.import_format.as_ref().map(|format| format.value.as_str()) {
         Some("flat") => ImportFormat::Flat,
         Some(_) | None => ImportFormat::Tree,
     };
@@ -66,7 +66,7 @@ pub fn gather(sources: &ContextSources<'_>) -> (Vec<(String, String)>, Vec<Strin
 
 /// Returns the names of context files.
 pub fn names(settings: &Settings) -> Vec<String> {
-    match &settings.context_file_names {
+    match &settings.context.file_names {
         Some(names) => names.value.clone(),
         None => NAMES.iter().map(|name| (*name).to_owned()).collect(),
     }
@@ -156,8 +156,9 @@ mod tests {
     #[test]
     fn the_names_are_settable() {
         let place = Place::new(&[("repo/CONTEXT.md", "c"), ("repo/QWEN.md", "q")]);
-        let names = crate::settings::Valued::new(vec!["CONTEXT.md".into(), "../QWEN.md".into()], Default::default());
-        let settings = Settings { context_file_names: Some(names), ..Settings::default() };
+        let mut settings = Settings::default();
+        let names = vec!["CONTEXT.md".into(), "../QWEN.md".into()];
+        settings.context.file_names = Some(crate::settings::Valued::new(names, Default::default()));
         let (files, warnings) = place.gather(&settings);
         assert_eq!(files, [("CONTEXT.md".to_owned(), "c".to_owned()), ("QWEN.md".to_owned(), "q".to_owned())]);
         assert!(warnings[0].contains("outside the workspace"), "{warnings:?}");

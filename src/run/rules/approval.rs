@@ -22,7 +22,7 @@ const LARGEST_EVENT: u64 = 64 << 20;
 /// Returns every command that a run with these settings may start.
 pub fn commands(settings: &Settings, servers: &servers::Chosen) -> Vec<Started> {
     let mut started = hooks::commands(&settings.hooks);
-    let discovery = [&settings.discovery_command, &settings.call_command].into_iter().flatten();
+    let discovery = [&settings.tools.discovery_command, &settings.tools.call_command].into_iter().flatten();
     started.extend(discovery.map(|command| Started::text("the discovery of tools", &command.value)));
     started.extend(servers.started());
     started

@@ -20,9 +20,9 @@ pub fn of(arguments: &RunArgs, settings: &Settings, around: EntryContext<'_>) ->
         read(values.map(|value| (value.value.as_str(), value.origin.to_string())), around)
     };
     let mut allowed = flag(&flags.allowed_tools, "--allowed-tools")?;
-    allowed.extend(keys(&[&settings.tools_allowed, &settings.permissions_allow])?);
+    allowed.extend(keys(&[&settings.tools.allowed, &settings.permissions.allow])?);
     let mut core = Vec::new();
-    for list in &settings.tools_core {
+    for list in &settings.tools.core {
         let origin = list.origin.to_string();
         core.push(read(list.value.iter().map(|value| (value.as_str(), origin.clone())), around)?);
     }
@@ -30,8 +30,8 @@ pub fn of(arguments: &RunArgs, settings: &Settings, around: EntryContext<'_>) ->
         core.push(flag(&flags.core_tools, "--core-tools")?);
     }
     let mut excluded = flag(&flags.exclude_tools, "--exclude-tools")?;
-    excluded.extend(keys(&[&settings.tools_exclude, &settings.tools_disabled])?);
-    excluded.extend(keys(&[&settings.permissions_deny, &settings.permissions_ask])?);
+    excluded.extend(keys(&[&settings.tools.exclude, &settings.tools.disabled])?);
+    excluded.extend(keys(&[&settings.permissions.deny, &settings.permissions.ask])?);
     Ok(ToolLists { allowed, core, excluded })
 }
 

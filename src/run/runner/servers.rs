@@ -86,8 +86,8 @@ impl Chosen {
 /// Selects the servers of the settings and flags. Nothing is started.
 pub fn choose(settings: &Settings, wishes: Wishes<'_>, environment: &Environment) -> Result<Chosen, Failure> {
     let mut chosen = Chosen::default();
-    let mut named: Vec<(String, Valued<Value>)> = settings.mcp_servers.clone();
-    if let Some(command) = &settings.mcp_server_command {
+    let mut named: Vec<(String, Valued<Value>)> = settings.mcp.servers.clone();
+    if let Some(command) = &settings.mcp.server_command {
         let words = split_command(&command.value)
             .map_err(|why| ServerError::Command { origin: command.origin.clone(), why: why.to_string() })?;
         let server = serde_json::json!({"command": words[0], "args": words[1..]});
@@ -109,9 +109,10 @@ pub fn choose(settings: &Settings, wishes: Wishes<'_>, environment: &Environment
     // `*` in the settings' lists matches any letters; excluding ignores case.
     let passes = |name: &String| {
         (wishes.allowed.is_empty() || wishes.allowed.contains(name))
-            && settings.mcp_allowed.iter().all(|list| list.value.iter().any(|pattern| matches(pattern, name)))
+            && settings.mcp.allowed.iter().all(|list| list.value.iter().any(|pattern| matches(pattern, name)))
             && !settings
-                .mcp_excluded
+                .mcp
+                .excluded
                 .iter()
                 .any(|excluded| matches(&excluded.value.to_lowercase(), &name.to_lowercase()))
     };
@@ -308,16 +309,13 @@ mod tests {
 
     use super::*;
     use crate::exit::Exit;
+    use crate::settings::sections::McpSettings;
 
     fn settings(servers: Value) -> Settings {
         let origin = Origin::File { path: "~/.qwen/settings.json".into(), line: 1, column: 1 };
         let entries = servers.as_object().unwrap().iter();
-        Settings {
-            mcp_servers: entries
-                .map(|(name, value)| (name.clone(), Valued::new(value.clone(), origin.clone())))
-                .collect(),
-            ..Settings::default()
-        }
+        let servers = entries.map(|(name, value)| (name.clone(), Valued::new(value.clone(), origin.clone()))).collect();
+        Settings { mcp: McpSettings { servers, ..Default::default() }, ..Default::default() }
     }
 
     fn names(chosen: &Chosen) -> Vec<&str> {
@@ -328,8 +326,8 @@ mod tests {
     fn lists_only_take_away_and_a_flag_adds_or_replaces() {
         let mut settings = settings(json!({"a": {"command": "a"}, "b": {"command": "b"}, "c": {"command": "c"}}));
         let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        settings.mcp_allowed = vec![Valued::new(list(&["a", "b", "d"]), Origin::Default)];
-        settings.mcp_excluded = vec![Valued::new("b".into(), Origin::Default)];
+        settings.mcp.allowed = vec![Valued::new(list(&["a", "b", "d"]), Origin::Default)];
+        settings.mcp.excluded = vec![Valued::new("b".into(), Origin::Default)];
         let flags = [r#"{"mcpServers": {"d": {"command": "d"}, "a": {"httpUrl": "http://a/"}}}"#.to_owned()];
         let wishes = Wishes { configs: &flags, allowed: &[], ..Wishes::default() };
         let chosen = choose(&settings, wishes, &Environment::default()).unwrap();
@@ -349,20 +347,18 @@ mod tests {
         let chosen = |settings: &Settings| {
             names(&choose(settings, Wishes::default(), &Environment::default()).unwrap()).join(" ")
         };
-        settings.mcp_allowed = vec![Valued::new(list(&["*"]), Origin::Default)];
+        settings.mcp.allowed = vec![Valued::new(list(&["*"]), Origin::Default)];
         assert_eq!(chosen(&settings), "git-a git-b c");
-        settings.mcp_allowed = vec![Valued::new(list(&["git-*"]), Origin::Default)];
+        settings.mcp.allowed = vec![Valued::new(list(&["git-*"]), Origin::Default)];
         assert_eq!(chosen(&settings), "git-a git-b");
-        settings.mcp_excluded = vec![Valued::new("*-B".into(), Origin::Default)];
+        settings.mcp.excluded = vec![Valued::new("*-B".into(), Origin::Default)];
         assert_eq!(chosen(&settings), "git-a");
     }
 
     #[test]
     fn one_command_is_one_server() {
-        let settings = Settings {
-            mcp_server_command: Some(Valued::new("node 'my server.js' -v".into(), Origin::Default)),
-            ..Settings::default()
-        };
+        let server_command = Some(Valued::new("node 'my server.js' -v".into(), Origin::Default));
+        let settings = Settings { mcp: McpSettings { server_command, ..Default::default() }, ..Default::default() };
         let chosen = choose(&settings, Wishes::default(), &Environment::default()).unwrap();
         let Connect::Stdio(program) = &chosen.configs[0].connect else { panic!("a program") };
         assert_eq!((program.command.as_str(), program.args.join("|").as_str()), ("node", "my server.js|-v"));

@@ -59,7 +59,7 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
     let mut registry = Toolbox::of_built_ins();
     let mut warnings = Vec::new();
     registry.add(WebFetch::new(Limits::of(wanted.policy)));
-    let (found, incomplete) = providers(&wanted.settings.web_search, wanted.environment);
+    let (found, incomplete) = providers(&wanted.settings.tools.web_search, wanted.environment);
     warnings.extend(incomplete);
     if let Some(search) = WebSearch::new(found) {
         registry.add(search);
@@ -93,12 +93,12 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
         }
     }
     registry.retain(|name| !wanted.policy.denies_tool(name));
-    if let Some(discovery) = &wanted.settings.discovery_command {
+    if let Some(discovery) = &wanted.settings.tools.discovery_command {
         let (home, included) = (wanted.home.to_owned(), wanted.included.to_vec());
         let facts = facts::facts(workspace, home, PathBuf::new(), included, GitFacts::default());
         let commands = Commands {
             discovery: discovery.value.clone(),
-            call: wanted.settings.call_command.as_ref().map(|command| command.value.clone()),
+            call: wanted.settings.tools.call_command.as_ref().map(|command| command.value.clone()),
             policy: wanted.policy.clone(),
             facts: facts.clone(),
         };

@@ -20,8 +20,8 @@ pub fn limits(arguments: &RunArgs, settings: &Settings, policy: &Policy) -> Limi
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let setting = |value: &Option<settings::Valued<u64>>| value.as_ref().map(|value| value.value);
     let own = Limits {
-        turns: Some(flags.max_session_turns.or(setting(&settings.max_session_turns)).unwrap_or(TURNS)),
-        tool_calls: Some(flags.max_tool_calls.or(setting(&settings.max_tool_calls)).unwrap_or(TOOL_CALLS)),
+        turns: Some(flags.max_session_turns.or(setting(&settings.model.max_session_turns)).unwrap_or(TURNS)),
+        tool_calls: Some(flags.max_tool_calls.or(setting(&settings.model.max_tool_calls)).unwrap_or(TOOL_CALLS)),
         shell_calls: None,
         denials: Some(flags.max_denials.unwrap_or(DENIALS)),
         same_denial: None,
@@ -29,7 +29,7 @@ pub fn limits(arguments: &RunArgs, settings: &Settings, policy: &Policy) -> Limi
             flags
                 .max_wall_time
                 .map(millis)
-                .or(setting(&settings.max_wall_time_seconds).map(|seconds| seconds.saturating_mul(1000)))
+                .or(setting(&settings.model.max_wall_time_seconds).map(|seconds| seconds.saturating_mul(1000)))
                 .unwrap_or(millis(WALL_TIME)),
         ),
         total_tokens: flags.max_total_tokens,

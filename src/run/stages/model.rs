@@ -218,7 +218,7 @@ fn wishes<'a>(
 }
 
 fn unknown_auth(settings: &Settings) -> Option<String> {
-    let kind = settings.auth_selected_type.as_ref()?;
+    let kind = settings.auth.selected_type.as_ref()?;
     let is_known = matches!(kind.value.as_str(), "openai" | "USE_OPENAI" | "");
     (!is_known).then(|| {
         format!(
@@ -260,17 +260,17 @@ fn configure(
 ) -> Result<(), ConnectError> {
     let flags = &arguments.model;
     sampling(config, arguments, settings);
-    config.fallback_models = match &settings.model_fallbacks {
+    config.fallback_models = match &settings.model.fallbacks {
         _ if !flags.fallback_model.is_empty() => flags.fallback_model.clone(),
         Some(models) => models.value.clone(),
         None => Vec::new(),
     };
     reasoning(config, settings);
-    config.generation.cache_marks = settings.enable_cache_control.as_ref().is_none_or(|marks| marks.value);
-    for (name, value) in &settings.custom_headers {
+    config.generation.cache_marks = settings.generation.enable_cache_control.as_ref().is_none_or(|marks| marks.value);
+    for (name, value) in &settings.generation.custom_headers {
         config.connection.headers.push((name.clone(), value.as_str().unwrap_or_default().to_owned()));
     }
-    config.known.context_window = settings.context_window_size.as_ref().map(|window| window.value);
+    config.known.context_window = settings.generation.context_window_size.as_ref().map(|window| window.value);
     patience(config, arguments, settings);
     config.text_tools = match flags.text_tools {
         crate::cli::run::TextTools::Auto => TextToolsMode::Auto,
@@ -286,15 +286,15 @@ fn configure(
 /// How the model chooses its words, and what else the settings put into each request.
 fn sampling(config: &mut ClientConfig, arguments: &RunArgs, settings: &Settings) {
     let flags = &arguments.model;
-    let parameter = |name: &str| settings.sampling_params.get(name);
+    let parameter = |name: &str| settings.generation.sampling_params.get(name);
     config.generation.sampling = Sampling {
         temperature: flags.temperature.or_else(|| parameter("temperature")?.as_f64()),
         top_p: flags.top_p.or_else(|| parameter("top_p")?.as_f64()),
         seed: flags.seed.and_then(|seed| i64::try_from(seed).ok()).or_else(|| parameter("seed")?.as_i64()),
     };
     config.generation.max_output_tokens = flags.max_output_tokens.or_else(|| parameter("max_tokens")?.as_u64());
-    config.generation.extra_body = settings.extra_body.clone();
-    for (name, value) in &settings.sampling_params {
+    config.generation.extra_body = settings.generation.extra_body.clone();
+    for (name, value) in &settings.generation.sampling_params {
         if !matches!(name.as_str(), "temperature" | "top_p" | "max_tokens" | "seed") {
             config.generation.extra_body.entry(name.clone()).or_insert_with(|| value.clone());
         }
@@ -305,16 +305,18 @@ fn sampling(config: &mut ClientConfig, arguments: &RunArgs, settings: &Settings)
 fn patience(config: &mut ClientConfig, arguments: &RunArgs, settings: &Settings) {
     let flags = &arguments.model;
     if let Some(timeout) =
-        flags.request_timeout.or(settings.request_timeout_ms.as_ref().map(|ms| Duration::from_millis(ms.value)))
+        flags.request_timeout.or(settings.generation.timeout_ms.as_ref().map(|ms| Duration::from_millis(ms.value)))
     {
         config.timers.first_byte = Some(timeout);
     }
-    let idle = settings.stream_idle_timeout_ms.as_ref().filter(|idle| idle.value > 0);
+    let idle = settings.generation.stream_idle_timeout_ms.as_ref().filter(|idle| idle.value > 0);
     let idle = idle.map(|idle| Duration::from_millis(idle.value));
     if let Some(idle) = flags.stream_idle_timeout.or(idle) {
         config.timers.idle = idle;
     }
-    if let Some(retries) = flags.retries.or(settings.max_retries.as_ref().and_then(|n| u32::try_from(n.value).ok())) {
+    if let Some(retries) =
+        flags.retries.or(settings.generation.max_retries.as_ref().and_then(|n| u32::try_from(n.value).ok()))
+    {
         config.retry.retries = retries;
     }
     if let Some(wait) = flags.max_wait {
@@ -352,7 +354,7 @@ fn connection(
 
 /// `reasoning` of the settings: `false` or `true`, or an object with `effort` and `budget_tokens`.
 fn reasoning(config: &mut ClientConfig, settings: &Settings) {
-    let Some(reasoning) = &settings.reasoning else { return };
+    let Some(reasoning) = &settings.generation.reasoning else { return };
     config.generation.thinking = Some(reasoning.value != serde_json::Value::Bool(false));
     let fields = [("effort", "reasoning_effort"), ("budget_tokens", "thinking_budget")];
     for (name, field) in fields {

@@ -28,7 +28,7 @@ pub fn approval_mode(
     if let Some(mode) = arguments.policy.mode() {
         return Ok(Some(mode));
     }
-    let Some(named) = &settings.approval_mode else { return Ok(None) };
+    let Some(named) = &settings.tools.approval_mode else { return Ok(None) };
     if named.value == "auto" {
         let place = &named.origin;
         warnings.push(format!(

@@ -140,10 +140,10 @@ fn ignore(place: &Place, trusted: &Trusted, settings: &Settings) -> Result<(), F
     let refuses = |key: &Option<Valued<bool>>| key.as_ref().is_some_and(|yes| !yes.value);
     let workspace = &place.workspace;
     workspace.disregard(Ignored {
-        git: refuses(&settings.respect_git_ignore),
-        qwen: refuses(&settings.respect_qwen_ignore),
+        git: refuses(&settings.context.respect_git_ignore),
+        qwen: refuses(&settings.context.respect_qwen_ignore),
     });
-    if let Some(names) = &settings.custom_ignore_files {
+    if let Some(names) = &settings.context.custom_ignore_files {
         workspace.hold_to(names.value.clone());
     }
     workspace.ignore_also(trusted.ignores(place.top(), &workspace.ignore_files())?);

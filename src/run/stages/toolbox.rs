@@ -67,7 +67,7 @@ impl RunTools {
             memory: RunMemory::default(),
             limits: limits(shared, item, runner),
             listed_servers: Vec::new(),
-            reads_pages: shared.settings.web_fetch_summarize.as_ref().is_some_and(|summarize| summarize.value),
+            reads_pages: shared.settings.tools.web_fetch_summarize.as_ref().is_some_and(|summarize| summarize.value),
             discovered,
         })
     }
@@ -101,15 +101,15 @@ fn with_tools(names: Vec<String>, connected: &Servers) -> Vec<(String, Option<Ve
 
 fn limits(shared: &Shared, item: &Item, runner: &Runner) -> ToolLimits {
     let settings = &shared.settings;
-    let millis = settings.shell_timeout_ms.as_ref().map(|ms| Duration::from_millis(ms.value));
+    let millis = settings.tools.shell_timeout_ms.as_ref().map(|ms| Duration::from_millis(ms.value));
     let number = |value: &Option<crate::settings::Valued<u64>>, default| {
         value.as_ref().map_or(default, |n| usize::try_from(n.value).unwrap_or(usize::MAX))
     };
     ToolLimits {
         shell_timeout: millis.unwrap_or(Duration::from_secs(120)),
         shell_timeout_max: item.rules.policy.shell_timeout().unwrap_or(Duration::from_secs(600)),
-        output_chars: number(&settings.truncate_output_threshold, 25_000),
-        output_lines: number(&settings.truncate_output_lines, 2_000),
+        output_chars: number(&settings.tools.truncate_output_threshold, 25_000),
+        output_lines: number(&settings.tools.truncate_output_lines, 2_000),
         outputs: runner.outputs(),
     }
 }
