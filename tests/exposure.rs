@@ -169,7 +169,7 @@ fn modes_and_times_that_isolation_does_not_hold_are_found_after_the_run() {
 #[test]
 fn a_pinned_program_starts_only_where_nothing_else_in_the_command_writes() {
     let good = "#!/bin/sh\necho GOOD-RAN\n";
-    let digest = qwen_run::change::patch::sha256(good.as_bytes());
+    let digest = qwen_run::base::digest::sha256(good.as_bytes());
     let rules = format!(
         "shell: {{default: deny, allow: [{{cmd: [mv]}}, {{cmd: [cp]}}, {{cmd: [cat]}}, \
          {{cmd: [./scripts/gen.sh], sha256: {digest}}}]}}\n"

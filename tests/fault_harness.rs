@@ -237,7 +237,7 @@ impl Bench {
         for name in names {
             let (found, was) = (now.files.get(name), self.before.files.get(name));
             let is_told = match reported.get(name) {
-                Some(digest) => *digest == found.map(|(_, content)| qwen_run::change::patch::sha256(content)),
+                Some(digest) => *digest == found.map(|(_, content)| qwen_run::base::digest::sha256(content)),
                 None => found == was,
             };
             if !is_told {

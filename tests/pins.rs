@@ -1,6 +1,6 @@
 //! Tests that a pinned program of the workspace is started only while it is what the rule names.
 
-use qwen_run::change::patch::sha256;
+use qwen_run::base::digest::sha256;
 use serde_json::json;
 
 use crate::support::{Project, Reply, call, say};

@@ -1,8 +1,10 @@
-//! Holds what every layer uses: documents that are read strictly, and what is wrong with one, with its place.
+//! Holds what every layer uses: documents that are read strictly and what is wrong with one, digests, the user's own files.
 
 pub mod diagnostic;
+pub mod digest;
 pub mod document;
 pub mod error;
+pub mod private_file;
 
 pub use diagnostic::{Code, Diagnostic, Location, Span, Spanned};
 pub use error::CliError;

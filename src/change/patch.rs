@@ -8,6 +8,7 @@ use super::binary;
 use super::change_set::{Change, ChangeSet, Entry};
 use super::diff::{CONTEXT, LineDiff, is_binary, text_of};
 use super::git_name;
+use crate::base::digest::hex;
 use crate::path::RelPath;
 
 /// What a repository names its objects by; `git apply` checks the names of binary files.
@@ -43,16 +44,6 @@ impl ObjectFormat {
             ObjectFormat::Sha256 => 64,
         })
     }
-}
-
-/// Writes bytes in lower-case hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Returns the digest of contents in lower-case hexadecimal, as the result object has it.
-pub fn sha256(content: &[u8]) -> String {
-    hex(&Sha256::digest(content))
 }
 
 /// Returns the patch of a whole change set; empty if nothing is changed.

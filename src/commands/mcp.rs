@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::console::print;
 use super::error::{CommandError, McpError};
 use crate::base::document::jsonc;
+use crate::base::private_file;
 use crate::bounded;
 use crate::cli::mcp::{AddArgs, ListArgs, McpVerb, Scope, time};
 use crate::cli::{RunArgs, WorkspaceArgs};
@@ -32,7 +33,6 @@ use crate::settings::{self, Environment, Settings};
 use crate::tools::Toolbox;
 use crate::tools::mcp::oauth::{Tokens, WAIT};
 use crate::tools::mcp::{Connect, Servers};
-use crate::workspace::private_file;
 
 /// The section of the settings.
 const SECTION: &str = "mcpServers";

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::base::digest::sha256;
 use crate::bounded;
-use crate::change::patch::sha256;
 use crate::change::{Entry, diff, git_name};
 use crate::path::RelPath;
 use crate::workspace::folder::is_missing;

@@ -20,7 +20,8 @@ pub mod undo;
 #[cfg(test)]
 mod test_support;
 
-use crate::change::patch::{self, ObjectFormat, sha256};
+use crate::base::digest::sha256;
+use crate::change::patch::{self, ObjectFormat};
 use crate::change::{Change, ChangeSet, Entry, Kind, diff};
 use crate::event::FileReport;
 use crate::git::file_status::FileStatus;

@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use super::delivery::Site;
 use super::error::{DeliverError, from_repository};
+use crate::base::digest::sha256;
 use crate::change::merge::merge;
-use crate::change::patch::{ObjectFormat, sha256};
+use crate::change::patch::ObjectFormat;
 use crate::change::patch_reader::{Body, FilePatch, First, Patch, PatchError, PathAccess};
 use crate::change::{ChangeSet, Entry, diff};
 use crate::git::attributes::Conversions;

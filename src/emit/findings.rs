@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use crate::base::digest::hex;
 use crate::event::{FindingPlace, RuleFacts, RunFinished, RunStarted};
 
 /// A finding.
@@ -125,7 +126,7 @@ fn fingerprint(found: &Found, occurrence: u64) -> String {
         hash.update(part.len().to_le_bytes());
         hash.update(part.as_bytes());
     }
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.finalize()[..16])
 }
 
 /// Returns a replacement as the lines that it is, without the newline that ends the last one.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::{Git, GitError};
+use crate::base::digest::{hex, sha256};
 use crate::bounded;
 use crate::checkouts::Around;
 use crate::policy::trust::Approval;
@@ -286,7 +287,7 @@ fn add(top: &Path, path: &Path, found: &mut Approval, bytes_left: &mut u64) -> i
             count => hash.update(&buffer[..count]),
         }
     }
-    let digest = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex(&hash.finalize());
     let name = path.strip_prefix(top).unwrap_or(path).display().to_string();
     found.files.insert(name, digest);
     Ok(())
@@ -294,8 +295,7 @@ fn add(top: &Path, path: &Path, found: &mut Approval, bytes_left: &mut u64) -> i
 
 /// Returns the file of a checkout's approval below the state directory.
 pub fn approval_file(state: &Path, top: &Path) -> PathBuf {
-    let digest: String = Sha256::digest(top.as_os_str().as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-    state.join("trust").join(format!("{digest}.json"))
+    state.join("trust").join(format!("{}.json", sha256(top.as_os_str().as_bytes())))
 }
 
 /// Reads an approval; `None` if there is none, or the file is not an approval.

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 
+use crate::base::digest::sha256;
 use crate::secret::mask_credentials;
 use crate::tool_name::ToolId;
 
@@ -166,11 +166,6 @@ fn sorted(value: &Value, masks: &Masks) -> Value {
         Value::String(text) => Value::String(masks.text(text)),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
-}
-
-/// Returns the digest of bytes, in hex.
-pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the first place where two canonical bodies differ, with what is there; `None` if they are the same.

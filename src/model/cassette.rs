@@ -12,9 +12,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::canonical::{Masks, canonical, first_difference, sha256};
+use super::canonical::{Masks, canonical, first_difference};
 use super::transport::{Body, End, Transport, TransportError, WireRequest, WireResponse};
 use super::{BoxFuture, TimeoutKind};
+use crate::base::digest::sha256;
 
 /// The version of the format.
 const VERSION: u32 = 1;

@@ -4,13 +4,11 @@
 
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-
 use super::builtin;
 use super::file::{Extends, PolicyFile, TestCase};
 use super::rules::read::located;
 use super::rules::{List, Over, Rules};
-use crate::base::Diagnostic;
+use crate::base::{Diagnostic, digest};
 use crate::event::{Limits, PolicyFacts};
 
 /// A policy text with its standing.
@@ -125,7 +123,7 @@ impl Policy {
         let digests: String = self.layers.iter().map(|layer| layer.origin.sha256.as_str()).collect();
         PolicyFacts {
             name: self.layers.first().map(|layer| layer.origin.name.clone()).unwrap_or_default(),
-            sha256: digest(digests.as_bytes()),
+            sha256: digest::sha256(digests.as_bytes()),
             layers: self.layers.iter().map(|layer| layer.origin.source.clone()).collect(),
         }
     }
@@ -169,7 +167,7 @@ fn read_below(text: &LayerText, parents: Parents<'_>, depth: usize) -> Result<Ve
         }
         Some(Extends::File { file, sha256 }) => {
             let content = parents(&file).map_err(|why| failed(format!("{file} cannot be read: {why}")))?;
-            let found = digest(content.as_bytes());
+            let found = digest::sha256(content.as_bytes());
             if !found.eq_ignore_ascii_case(&sha256) {
                 return Err(failed(format!("{file} has the digest {found}, not {sha256}")));
             }
@@ -189,11 +187,6 @@ fn read_below(text: &LayerText, parents: Parents<'_>, depth: usize) -> Result<Ve
     }
 }
 
-/// Returns the SHA-256 of some bytes in hex.
-pub(crate) fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 impl Layer {
     /// Returns a built-in policy as a layer; `None` if no policy has this name.
     pub(crate) fn builtin(name: &str) -> Option<Layer> {
@@ -211,12 +204,12 @@ impl Layer {
         let tests = located(std::mem::take(&mut file.tests), source, "tests");
         let name = file.name.take().unwrap_or_else(|| source.to_owned());
         let rules = Rules::of(file, source, standing == Standing::Operator)?;
-        let origin = Origin { name, source: source.to_owned(), sha256: digest(whole.as_bytes()), standing };
+        let origin = Origin { name, source: source.to_owned(), sha256: digest::sha256(whole.as_bytes()), standing };
         Ok(Layer { origin, grants: false, rules, tests })
     }
 
     fn over(self, parent: Layer) -> Layer {
-        let sha256 = digest(format!("{}{}", parent.origin.sha256, self.origin.sha256).as_bytes());
+        let sha256 = digest::sha256(format!("{}{}", parent.origin.sha256, self.origin.sha256).as_bytes());
         Layer {
             origin: Origin { sha256, ..self.origin },
             grants: self.grants,
@@ -288,7 +281,7 @@ mod tests {
     #[test]
     fn an_operators_child_replaces_allows_and_adds_denies() {
         let parent = "version: 1\ntools: {allow: [edit], deny: [glob]}\n";
-        let sum = digest(parent.as_bytes());
+        let sum = digest::sha256(parent.as_bytes());
         let child = operator(&format!(
             "extends: {{file: base.yaml, sha256: {sum}}}\ntools: {{allow: [glob, read_file], deny: [task]}}"
         ));

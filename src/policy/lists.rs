@@ -11,8 +11,9 @@ use super::Policy;
 use super::decision::RuleRef;
 use super::file::{CommandRule, DefaultRule, Element, HostRule, Options, Server};
 use super::glob::Glob;
-use super::layers::{Layer, Origin, Standing, digest};
+use super::layers::{Layer, Origin, Standing};
 use super::rules::{List, NameRules, Rule, Rules};
+use crate::base::digest;
 use crate::tool_name::{DISCOVERED, READING, ToolId, WRITING, family_of, tool_listed};
 
 const MCP: &str = "mcp__";
@@ -306,7 +307,7 @@ impl Policy {
         if !entries.is_empty() && layers.first().is_some_and(is_builtin) {
             for layer in layers.iter_mut().filter(|layer| is_builtin(layer)) {
                 let list = origin(&format!("{} with allowed tools", layer.origin.source), entries);
-                layer.origin.sha256 = digest(format!("{}{}", layer.origin.sha256, list.sha256).as_bytes());
+                layer.origin.sha256 = digest::sha256(format!("{}{}", layer.origin.sha256, list.sha256).as_bytes());
                 layer.origin.source = list.source;
                 layer.rules = std::mem::take(&mut layer.rules).allowing(entries);
             }
@@ -332,7 +333,7 @@ impl Policy {
 
 fn origin(name: &str, entries: &[ToolEntry]) -> Origin {
     let texts: Vec<&str> = entries.iter().map(|entry| entry.text.as_str()).collect();
-    let sha256 = digest(format!("{name}\n{}", texts.join("\n")).as_bytes());
+    let sha256 = digest::sha256(format!("{name}\n{}", texts.join("\n")).as_bytes());
     Origin { name: name.to_owned(), source: name.to_owned(), sha256, ..Origin::default() }
 }
 

@@ -12,6 +12,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use base64::Engine as _;
 use regex::Regex;
 
+use crate::base::digest::hex;
 use crate::change::{Change, diff};
 use crate::path::RelPath;
 
@@ -331,7 +332,7 @@ fn is_secret(name: &str, value: &str) -> bool {
 fn spellings(value: &str) -> Vec<(&'static str, String)> {
     use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
     let mut all = vec![("", value.to_owned())];
-    let hex: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex(value.as_bytes());
     all.push(("HEX", hex.to_uppercase()));
     all.push(("hex", hex));
     all.push(("url", url::form_urlencoded::byte_serialize(value.as_bytes()).collect()));

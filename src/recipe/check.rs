@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use super::file::{
     Before, CacheKey, CheckFile, Context, Limits, Needs, Offline, Output, OutputKind, Param, ParamType, RecipeFile,
     Severity, Text,
 };
 use super::{needs, params};
-use crate::base::{Code, Diagnostic, Location, Span, document::yaml::nearest};
+use crate::base::{Code, Diagnostic, Location, Span, digest, document::yaml::nearest};
 use crate::event::RecipeFacts;
 use crate::policy::file::Delivery;
 
@@ -39,7 +38,7 @@ impl Recipe {
     /// Checks a merged file. `stem` is the file's name without its ending. All errors are found at once.
     pub fn check(file: RecipeFile, stem: &str, source: &str, texts: &Texts) -> Result<Recipe, Vec<Diagnostic>> {
         let canonical = serde_json::to_vec(&file).expect("a recipe is a mapping of texts, numbers and lists");
-        let sha256 = Sha256::digest(&canonical).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = digest::sha256(&canonical);
         let mut checker =
             Checker { file, source, texts, errors: Vec::new(), warnings: Vec::new(), used: BTreeSet::new() };
         checker.head(stem);

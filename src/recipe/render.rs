@@ -12,6 +12,7 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use crate::base::digest::hex;
 use crate::hidden::is_foreign;
 
 /// Steps that a template may take.
@@ -406,7 +407,7 @@ fn tag(secret: &[u8], text: &str) -> String {
     }
     let inner = Sha256::new().chain_update(key.map(|byte| byte ^ 0x36)).chain_update(text.as_bytes()).finalize();
     let outer = Sha256::new().chain_update(key.map(|byte| byte ^ 0x5c)).chain_update(inner).finalize();
-    outer.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hex(&outer[..8])
 }
 
 #[cfg(test)]

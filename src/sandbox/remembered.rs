@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::tier::{Probe, Tier};
+use crate::base::digest::hex;
+use crate::base::private_file;
 use crate::bounded;
-use crate::workspace::private_file;
 
 /// Other facts that decide about namespaces and Landlock: files whose contents, or absence, are part of the key.
 const FACTS: &[&str] = &[
@@ -75,7 +76,7 @@ impl Remembered {
         add(&program.mtime().to_le_bytes());
         add(&program.mtime_nsec().to_le_bytes());
         add(env!("CARGO_PKG_VERSION").as_bytes());
-        let key = crate::change::patch::hex(&hash.finalize());
+        let key = hex(&hash.finalize());
         Some(Remembered { file: cache.join("sandbox.json"), key })
     }
 

@@ -6,7 +6,6 @@ pub mod disk;
 pub mod folder;
 pub mod ignore;
 pub mod outputs;
-pub mod private_file;
 pub mod session_file;
 pub(crate) mod snapshot;
 pub mod steps;

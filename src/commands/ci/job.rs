@@ -2,6 +2,7 @@
 
 use super::error::CiError;
 use super::inputs::Inputs;
+use crate::base::digest::hex;
 use crate::bounded;
 use crate::emit::github::{Guarded, notice, output};
 use crate::exit::Exit;
@@ -113,7 +114,7 @@ pub(super) fn without_inputs(environment: &Environment) -> Environment {
 pub(super) fn random_hex() -> Result<String, CiError> {
     let mut bytes = [0_u8; 16];
     match getrandom::fill(&mut bytes) {
-        Ok(()) => Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+        Ok(()) => Ok(hex(&bytes)),
         Err(_) => Err(CiError::NoRandom),
     }
 }

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::error::{CiError, TrustedPolicyError};
+use crate::base::private_file::{SECRET, replace};
 use crate::path::RelPath;
 use crate::run::Failure;
 use crate::run::rules::trust::Trusted;
-use crate::workspace::private_file::{SECRET, replace};
 
 /// Returns what `--policy` is to be: a builtin as it is, a file outside of the checkout as it is there, a file of the
 /// repository as the trusted commit has it, copied to `folder` with the policies next to it.

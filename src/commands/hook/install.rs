@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::super::console::print;
 use super::asked::of_git;
 use super::error::HookError;
+use crate::base::private_file;
 use crate::bounded;
 use crate::cli::WorkspaceArgs;
 use crate::cli::hook::Which;
@@ -16,7 +17,6 @@ use crate::git::repository::Repository;
 use crate::run::Failure;
 use crate::run::place::Place;
 use crate::settings::Environment;
-use crate::workspace::private_file;
 
 /// The line that identifies this program's scripts.
 const MARK: &str = "# Written by `qwen hook install`; `qwen hook uninstall` removes it.";

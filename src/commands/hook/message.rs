@@ -6,10 +6,10 @@ use std::path::Path;
 use super::super::console::print;
 use super::asked::{Asked, BUDGET, Reply, given, skipped};
 use super::error::HookError;
+use crate::base::private_file;
 use crate::bounded;
 use crate::exit::Exit;
 use crate::run::Failure;
-use crate::workspace::private_file;
 
 /// The largest message that is read: `git commit -v` puts the whole change into it.
 const LARGEST: u64 = 16 << 20;

@@ -4,9 +4,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use sha2::{Digest as _, Sha256};
-
 use crate::agent::session::{self, Header, Session};
+use crate::base::digest::sha256;
 use crate::cli::RunArgs;
 use crate::event::Event;
 use crate::exit::Exit;
@@ -202,8 +201,7 @@ fn find(all: &Path, own: &Path, id: Option<&str>) -> Result<PathBuf, SessionErro
 
 /// Names the directory of a workspace's sessions.
 fn name_of(workspace: &Path) -> String {
-    let digest = Sha256::digest(workspace.as_os_str().as_encoded_bytes());
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    sha256(workspace.as_os_str().as_encoded_bytes())[..16].to_owned()
 }
 
 fn is_id(id: &str) -> bool {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 
+use crate::base::digest::sha256;
 use crate::change::{ChangeSet, patch};
 use crate::deliver::{self, Delivered};
 use crate::event::{ChangesReport, RunError, RunFinished};
@@ -115,7 +116,7 @@ impl Stage {
             files,
             patch: text,
             patch_base64: base64,
-            patch_sha256: (!changes.is_empty()).then(|| patch::sha256(&delivered.patch)),
+            patch_sha256: (!changes.is_empty()).then(|| sha256(&delivered.patch)),
             patch_file: self.patch_file.as_ref().map(|path| path.display().to_string()),
             applied: delivered.applied,
             rolled_back: false,

@@ -7,11 +7,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::base::digest::sha256;
+use crate::base::private_file;
 use crate::bounded;
-use crate::change::patch::sha256;
 use crate::cli::RunArgs;
 use crate::recipe::file::{CacheKey, Offline, OutputKind, RecipeFile};
-use crate::workspace::private_file;
 
 /// How long an answer is valid if the recipe does not say.
 const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use std::time::Duration;
 
+use crate::base::private_file;
 use crate::git::Programs;
 use crate::model::BoxFuture;
 use crate::path::RelPath;
@@ -19,7 +20,6 @@ use crate::sandbox::{
 use crate::tools::mcp::launch::Process;
 use crate::tools::mcp::{Config, Connect, Launched, Launcher, Program, with_path};
 use crate::workspace::disk::Disk;
-use crate::workspace::private_file;
 
 /// What servers' programs are started with.
 pub struct Place {

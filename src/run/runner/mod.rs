@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use tokio::sync::Mutex;
 
-use crate::change::patch::sha256;
+use crate::base::digest::sha256;
 use crate::change::{Change, Entry};
 use crate::git::repository::Repository;
 use crate::git::{Checkout, git_environment, private_git_configuration};

@@ -188,7 +188,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("key");
         let said = |text: &[u8]| {
-            crate::workspace::private_file::replace(&file, text, None).unwrap();
+            crate::base::private_file::replace(&file, text, None).unwrap();
             ClientKey::read(&file).err().unwrap()
         };
         assert!(said(b"c2VjcmV0").ends_with("it contains no private key in PEM (`-----BEGIN PRIVATE KEY-----`)"));

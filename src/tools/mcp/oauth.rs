@@ -20,8 +20,8 @@ use tokio::sync::Mutex;
 use super::client_credentials::ClientCredentials;
 use super::config::Web;
 use super::sse::{Source, Token};
+use crate::base::private_file;
 use crate::bounded;
-use crate::workspace::private_file;
 
 /// The file below the home directory.
 pub const FILE: &str = ".qwen/mcp-oauth-tokens.json";

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
+use crate::base::digest::sha256;
 use crate::policy::access::Pin;
 
 /// The pins of one server; `None` where it has none.
@@ -38,7 +38,7 @@ impl Pins {
 pub fn hash(name: &str, description: &str, schema: &Value) -> String {
     let mut text = String::new();
     canonical(&serde_json::json!([name, description, schema]), &mut text);
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    sha256(text.as_bytes())
 }
 
 /// Writes JSON with sorted keys.
