@@ -1,23 +1,21 @@
 //! Reports which isolation this machine supports, and the one thing that would improve it.
 
-#![expect(clippy::disallowed_methods, reason = "the helper is started to try the machine")]
-
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::executable::helper_part;
 use super::remembered::Remembered;
+use super::request::{Demand, SandboxError};
 use super::tier::{LEAST_LANDLOCK, Probe, Tier};
 use super::wire::{self, Report};
-use super::{Demand, HELPER, Network, SandboxError};
 use crate::marked::Marked;
 use crate::policy::CommandPlan;
+use crate::policy::grant::Network;
 use crate::policy::programs::PLAIN_READERS;
 
 /// Maximum time for the child to try everything.
@@ -149,11 +147,7 @@ impl Drop for Ahead {
 /// Starts a part of the helper in a directory and returns what it found.
 fn ask(part: &str, helper: &Path, folder: &Path) -> io::Result<Probe> {
     let (ours, theirs) = UnixStream::pair()?;
-    let mut command = Command::new(helper);
-    command.arg(HELPER).arg(part).env_clear().current_dir(folder);
-    command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = command.spawn()?;
-    drop(command);
+    let mut child = helper_part(helper, part, theirs).current_dir(folder).spawn()?;
     ours.set_read_timeout(Some(PATIENCE))?;
     let found = wire::reports(&ours)?.next();
     if found.is_none() {
@@ -175,7 +169,7 @@ pub(super) fn try_everything() -> Probe {
         .map_err(|error| error.to_string())
         .and_then(|()| {
             let folder = std::env::current_dir().map_err(|error| error.to_string())?;
-            ask("probe-inside", &super::helper::own_executable(), &folder).map_err(|error| error.to_string())
+            ask("probe-inside", &super::executable::own_executable(), &folder).map_err(|error| error.to_string())
         })
         .unwrap_or_else(|why| Probe { namespaces: Some(why), ..Probe::default() });
     Probe { landlock: super::landlock::try_it(), seccomp: super::seccomp::try_it().err(), ..inside }

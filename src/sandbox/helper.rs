@@ -18,11 +18,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal, WaitOptions, WaitStatus};
 
 use super::descendants;
+use super::executable::{HELPER, helper_part, own_executable};
 use super::tier::Tier;
-use super::wire::{self, End, Instructions, Program, Report};
-
-/// The hidden command under which `main` hands over to [`helper_main`].
-pub const HELPER: &str = "__sandbox-exec";
+use super::wire::{self, End, Instructions, Permissions, Program, Report};
 
 /// The time between asking a command to end on timeout, and killing it.
 const GRACE: Duration = Duration::from_millis(400);
@@ -38,8 +36,8 @@ pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter();
     let part = arguments.next();
     let outcome = match part.as_deref().and_then(OsStr::to_str) {
-        Some("keep") => keep(),
-        Some("lead") => lead(),
+        Some("supervise") => supervise(),
+        Some("init") => init(),
         Some("probe") => probe(),
         Some("with-us") => become_program(arguments),
         Some("probe-inside") => super::namespaces::probe_inside(),
@@ -62,7 +60,7 @@ pub fn ending_with_us(program: &Path) -> tokio::process::Command {
 /// Executes the program that the arguments name after the id of the process that it must end with.
 fn become_program(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let starter = arguments.next();
-    die_with_keeper()?;
+    die_with_parent()?;
     let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().to_string());
     if parent.is_none() || parent.map(OsString::from) != starter {
         // The parent was gone before the system knew of the request.
@@ -84,23 +82,23 @@ enum Happened {
     /// The init process said something.
     Said(Report),
     /// The init process is gone.
-    LeaderGone,
+    InitGone,
     /// The parent process asks for the end, or is gone.
     Stop,
     /// The time is up.
     TimeIsUp,
 }
 
-fn keep() -> io::Result<()> {
+fn supervise() -> io::Result<()> {
     let control = wire::inherited()?;
     let (instructions, descriptors) = wire::receive(&control)?;
-    let mut leader = None;
-    let outcome = keep_time(&control, instructions, descriptors, &mut leader);
-    // Init has sent its last report and is exiting: it was not left behind.
-    let left_over = descendants::end_all().into_iter().filter(|pid| Some(*pid) != leader).count();
+    let outcome =
+        start_init(&control, instructions, descriptors).and_then(|init| Ok((watch(&control, &init)?, init.pid)));
+    let left_over = descendants::end_all();
     let last = match outcome {
-        Ok(mut end) => {
-            end.left_over = end.left_over.max(left_over);
+        Ok((mut end, init)) => {
+            // Init has sent its last report and is exiting: it was not left behind.
+            end.left_over = end.left_over.max(left_over.into_iter().filter(|pid| *pid != init).count());
             Report::Ended(end)
         }
         Err(why) => Report::Failed(why),
@@ -108,71 +106,62 @@ fn keep() -> io::Result<()> {
     wire::report(&control, &last)
 }
 
-fn keep_time(
-    control: &UnixStream,
-    mut what: Instructions,
-    mut descriptors: Vec<OwnedFd>,
-    started_leader: &mut Option<i32>,
-) -> Result<End, String> {
+/// Init, as the supervisor started it.
+struct Init {
+    pid: i32,
+    socket: UnixStream,
+    timeout: Option<Duration>,
+}
+
+/// Makes the namespaces, and starts init in them.
+fn start_init(control: &UnixStream, mut what: Instructions, mut descriptors: Vec<OwnedFd>) -> Result<Init, String> {
     let part = |name: &'static str| move |error: io::Error| format!("{name}: {error}");
     close_inherited(control, &descriptors);
     rustix::process::setsid().map_err(|error| part("a new session")(error.into()))?;
     become_parent_of_orphans().map_err(part("ending orphans"))?;
-    if what.wall.tier == Tier::T3 {
-        super::namespaces::unshare(what.wall.network).map_err(part("namespaces"))?;
-        if what.wall.proxied {
+    if what.permissions.tier == Tier::T3 {
+        super::namespaces::unshare(what.permissions.network).map_err(part("namespaces"))?;
+        if what.permissions.proxied {
             let socket = descriptors.pop().ok_or("the proxy: nobody to give its listener to")?;
             super::namespaces::give_listener(&socket).map_err(part("the proxy"))?;
         }
     }
-    guard_this_process(&mut what.wall.guarded);
-    let (ours, theirs) = UnixStream::pair().map_err(part("a socket"))?;
-    let mut command = Command::new(own_executable());
-    command.arg(HELPER).arg("lead").env_clear();
-    command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
-    let leader = command.spawn().map_err(part("the helper"))?.id();
-    drop(command);
+    guard_this_process(&mut what.permissions.guarded);
+    let (socket, theirs) = UnixStream::pair().map_err(part("a socket"))?;
+    let init = helper_part(&own_executable(), "init", theirs).spawn().map_err(part("the helper"))?;
     let fds: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-    wire::send(&ours, &what, &fds).map_err(part("the helper"))?;
-    // From here on only the programs hold the outputs, so their end is the end of the output.
-    drop(fds);
-    drop(descriptors);
+    wire::send(&socket, &what, &fds).map_err(part("the helper"))?;
+    // After this only the programs hold the outputs, so their end is the end of the output: `descriptors` end here.
     make_undumpable();
+    Ok(Init { pid: i32::try_from(init.id()).unwrap_or(i32::MAX), socket, timeout: what.timeout })
+}
 
-    let mut happenings = Happenings { control, control_is_open: true, leader: &ours, heard: Vec::new() };
-    let leader = i32::try_from(leader).unwrap_or(i32::MAX);
-    *started_leader = Some(leader);
-    let mut deadline = what.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let mut started = false;
-    let mut timed_out = false;
-    let mut asked = false;
+/// Passes on what init reports, and ends its programs when the time is up or the parent process asks for it.
+fn watch(control: &UnixStream, init: &Init) -> Result<End, String> {
+    let mut happenings = Happenings { control, control_is_open: true, init: &init.socket, heard: Vec::new() };
+    let mut deadline = init.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let (mut started, mut timed_out, mut asked) = (false, false, false);
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let next = happenings.next(left).map_err(|error| format!("waiting: {error}"))?;
+        let killed = End { signal: Some(9), timed_out, ..End::default() };
         match next {
-            Happened::Said(Report::Started { group, pids }) => {
+            Happened::Said(report @ Report::Started { .. }) => {
                 started = true;
-                let _we_are_told_by_the_end = wire::report(control, &Report::Started { group, pids });
+                let _we_are_told_by_the_end = wire::report(control, &report);
             }
             Happened::Said(Report::Ended(end)) => return Ok(End { timed_out, ..end }),
             Happened::Said(Report::Failed(why)) => return Err(why),
+            Happened::InitGone if !started => return Err("the helper ended while it set up the sandbox".to_owned()),
+            Happened::InitGone => return Ok(killed),
+            Happened::TimeIsUp if asked => return Ok(killed),
             Happened::Said(Report::Probed(_)) => {}
-            Happened::LeaderGone if started => return Ok(End { signal: Some(9), timed_out, ..End::default() }),
-            Happened::LeaderGone => return Err("the helper ended while it set up the sandbox".to_owned()),
             Happened::Stop if asked => {}
-            Happened::TimeIsUp if asked => {
-                return Ok(End { signal: Some(9), timed_out, ..End::default() });
-            }
-            Happened::Stop => {
+            Happened::Stop | Happened::TimeIsUp => {
                 asked = true;
-                descendants::signal(&descendants::of(leader), Signal::TERM);
-                deadline = Some(Instant::now() + SHORT_GRACE);
-            }
-            Happened::TimeIsUp => {
-                asked = true;
-                timed_out = true;
-                descendants::signal(&descendants::of(leader), Signal::TERM);
-                deadline = Some(Instant::now() + GRACE);
+                timed_out = matches!(next, Happened::TimeIsUp);
+                descendants::signal(&descendants::of(init.pid), Signal::TERM);
+                deadline = Some(Instant::now() + if timed_out { GRACE } else { SHORT_GRACE });
             }
         }
     }
@@ -183,7 +172,7 @@ fn keep_time(
 struct Happenings<'a> {
     control: &'a UnixStream,
     control_is_open: bool,
-    leader: &'a UnixStream,
+    init: &'a UnixStream,
     heard: Vec<u8>,
 }
 
@@ -198,15 +187,15 @@ impl Happenings<'_> {
                 return Ok(Happened::Said(serde_json::from_slice(&line)?));
             }
             let left = most.map(|most| most.saturating_sub(begin.elapsed()));
-            let (control, leader) = wait_for_either(self.control_is_open.then_some(self.control), self.leader, left)?;
+            let (control, init) = wait_for_either(self.control_is_open.then_some(self.control), self.init, left)?;
             let mut piece = [0; 4096];
             // A report of init takes precedence over a request to end: the command was faster.
-            if leader {
-                match (&*self.leader).read(&mut piece) {
-                    Ok(0) => return Ok(Happened::LeaderGone),
+            if init {
+                match (&*self.init).read(&mut piece) {
+                    Ok(0) => return Ok(Happened::InitGone),
                     Ok(length) => self.heard.extend(&piece[..length]),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(_) => return Ok(Happened::LeaderGone),
+                    Err(_) => return Ok(Happened::InitGone),
                 }
             } else if control {
                 // Nothing is ever sent after the instructions.
@@ -225,11 +214,11 @@ impl Happenings<'_> {
 #[cfg(target_os = "linux")]
 fn wait_for_either(
     control: Option<&UnixStream>,
-    leader: &UnixStream,
+    init: &UnixStream,
     most: Option<Duration>,
 ) -> io::Result<(bool, bool)> {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    let mut sockets = vec![PollFd::new(leader.as_fd(), PollFlags::POLLIN)];
+    let mut sockets = vec![PollFd::new(init.as_fd(), PollFlags::POLLIN)];
     sockets.extend(control.map(|control| PollFd::new(control.as_fd(), PollFlags::POLLIN)));
     // Rounded up: less than a millisecond would be no wait at all.
     let most = most.map_or(PollTimeout::NONE, |most| {
@@ -247,7 +236,7 @@ fn wait_for_either(
 #[cfg(not(target_os = "linux"))]
 fn wait_for_either(
     control: Option<&UnixStream>,
-    leader: &UnixStream,
+    init: &UnixStream,
     most: Option<Duration>,
 ) -> io::Result<(bool, bool)> {
     use rustix::net::{RecvFlags, recv};
@@ -258,7 +247,7 @@ fn wait_for_either(
         !matches!(recv(socket, &mut byte[..], flags), Err(rustix::io::Errno::AGAIN))
     };
     loop {
-        let found = (control.is_some_and(ready), ready(leader));
+        let found = (control.is_some_and(ready), ready(init));
         if found.0 || found.1 || most.is_some_and(|most| begin.elapsed() >= most) {
             return Ok(found);
         }
@@ -266,22 +255,22 @@ fn wait_for_either(
     }
 }
 
-fn lead() -> io::Result<()> {
+fn init() -> io::Result<()> {
     let control = wire::inherited()?;
     let (mut what, descriptors) = wire::receive(&control)?;
-    guard_this_process(&mut what.wall.guarded);
-    match lead_programs(&control, &what, descriptors) {
+    guard_this_process(&mut what.permissions.guarded);
+    match run_programs(&control, &what, descriptors) {
         Ok(end) => wire::report(&control, &Report::Ended(end)),
         Err(why) => wire::report(&control, &Report::Failed(why)),
     }
 }
 
-fn lead_programs(control: &UnixStream, what: &Instructions, descriptors: Vec<OwnedFd>) -> Result<End, String> {
-    die_with_keeper().map_err(|error| format!("ending with us: {error}"))?;
+fn run_programs(control: &UnixStream, what: &Instructions, descriptors: Vec<OwnedFd>) -> Result<End, String> {
+    die_with_parent().map_err(|error| format!("ending with us: {error}"))?;
     // In a namespace of its own the init process may lead no group that it could leave.
     let _new_session = rustix::process::setsid();
     become_parent_of_orphans().map_err(|error| format!("ending orphans: {error}"))?;
-    build_wall(&what.wall)?;
+    confine(&what.permissions)?;
     // Without namespaces the programs see this process, and run as the same user.
     make_undumpable();
     let mut given = descriptors.into_iter();
@@ -419,26 +408,26 @@ fn probe() -> io::Result<()> {
 
 /// Builds the sandbox around this process and everything that it will start.
 #[cfg(target_os = "linux")]
-fn build_wall(wall: &super::wire::Wall) -> Result<(), String> {
-    limit_resources(wall.tier).map_err(|error| format!("limits: {error}"))?;
-    if let Some(view) = &wall.view {
-        super::namespaces::build(view, wall.network)?;
+fn confine(permissions: &Permissions) -> Result<(), String> {
+    limit_resources(permissions.tier).map_err(|error| format!("limits: {error}"))?;
+    if let Some(view) = &permissions.view {
+        super::namespaces::build(view, permissions.network)?;
     }
-    if wall.tier >= Tier::T1 {
+    if permissions.tier >= Tier::T1 {
         rustix::thread::set_no_new_privs(true).map_err(|error| format!("no new privileges: {error}"))?;
         give_up_capabilities().map_err(|error| format!("capabilities: {error}"))?;
     }
-    if wall.tier.isolates() {
-        super::landlock::confine(wall)?;
+    if permissions.tier.isolates() {
+        super::landlock::confine(permissions)?;
     }
-    if wall.tier >= Tier::T1 {
-        super::seccomp::confine(wall)?;
+    if permissions.tier >= Tier::T1 {
+        super::seccomp::confine(permissions)?;
     }
     Ok(())
 }
 
 #[cfg(not(target_os = "linux"))]
-fn build_wall(_wall: &super::wire::Wall) -> Result<(), String> {
+fn confine(_permissions: &Permissions) -> Result<(), String> {
     // On macOS the sandbox is the program that the first word names: see `macos`.
     Ok(())
 }
@@ -475,14 +464,6 @@ fn give_up_capabilities() -> io::Result<()> {
     Ok(rustix::thread::set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
 }
 
-/// Returns this program's executable: on Linux by the link that no update of the file can break.
-pub fn own_executable() -> std::path::PathBuf {
-    if cfg!(target_os = "linux") {
-        return "/proc/self/exe".into();
-    }
-    std::env::current_exe().unwrap_or_default()
-}
-
 /// Closes descriptors that the parent left open, so that no program inherits them.
 fn close_inherited(control: &UnixStream, descriptors: &[OwnedFd]) {
     use std::os::fd::AsRawFd;
@@ -511,12 +492,12 @@ fn become_parent_of_orphans() -> io::Result<()> {
 }
 
 #[cfg(target_os = "linux")]
-fn die_with_keeper() -> io::Result<()> {
+fn die_with_parent() -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn die_with_keeper() -> io::Result<()> {
+fn die_with_parent() -> io::Result<()> {
     Ok(())
 }
 

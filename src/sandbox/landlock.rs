@@ -11,7 +11,7 @@ use landlock::{
 };
 
 use super::tier::Tier;
-use super::wire::Wall;
+use super::wire::Permissions;
 
 /// The newest known version of Landlock; an older kernel guards what it can.
 const NEWEST: ABI = ABI::V9;
@@ -20,16 +20,16 @@ const NEWEST: ABI = ABI::V9;
 const LEAST: ABI = ABI::V3;
 
 /// Restricts this process and its children to the files of the sandbox.
-pub(super) fn confine(wall: &Wall) -> Result<(), String> {
-    let required = wall.tier == Tier::T2;
-    let status = ruleset(wall, required).map_err(|error| format!("Landlock: {error}"))?;
+pub(super) fn confine(permissions: &Permissions) -> Result<(), String> {
+    let required = permissions.tier == Tier::T2;
+    let status = ruleset(permissions, required).map_err(|error| format!("Landlock: {error}"))?;
     if required && status == RulesetStatus::NotEnforced {
         return Err("Landlock: the kernel does not enforce it".to_owned());
     }
     Ok(())
 }
 
-fn ruleset(wall: &Wall, required: bool) -> Result<RulesetStatus, RulesetError> {
+fn ruleset(permissions: &Permissions, required: bool) -> Result<RulesetStatus, RulesetError> {
     let level = if required { CompatLevel::HardRequirement } else { CompatLevel::BestEffort };
     let mut ruleset = Ruleset::default()
         .set_compatibility(level)
@@ -38,15 +38,15 @@ fn ruleset(wall: &Wall, required: bool) -> Result<RulesetStatus, RulesetError> {
         .handle_access(AccessFs::from_all(NEWEST))?
         .scope(Scope::from_all(NEWEST))?;
     // In T3 the network is private; otherwise the system call filter already denies sockets.
-    if !wall.network && wall.tier != Tier::T3 {
+    if !permissions.network && permissions.tier != Tier::T3 {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
     }
     let mut created = ruleset.create()?.set_compatibility(CompatLevel::BestEffort);
-    created = allow(created, &wall.write, writing())?;
-    created = allow(created, &wall.read, reading())?;
-    created = allow(created, &wall.devices, AccessFs::ReadFile | AccessFs::WriteFile)?;
+    created = allow(created, &permissions.write, writing())?;
+    created = allow(created, &permissions.read, reading())?;
+    created = allow(created, &permissions.devices, AccessFs::ReadFile | AccessFs::WriteFile)?;
     created = allow(created, &["/proc".into()], reading())?;
-    if wall.tier == Tier::T3 {
+    if permissions.tier == Tier::T3 {
         let terminals = reading() | AccessFs::WriteFile | AccessFs::IoctlDev;
         created = allow(created, &["/dev/pts".into(), "/dev/ptmx".into()], terminals)?;
         created = allow(created, &["/dev/shm".into(), "/tmp".into()], writing())?;

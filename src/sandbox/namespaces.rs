@@ -6,102 +6,6 @@
 
 #![cfg_attr(target_os = "linux", expect(clippy::disallowed_methods, reason = "mount points are made here"))]
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-
-use serde::{Deserialize, Serialize};
-
-use super::{LentTree, RunRequest, Sandbox};
-use crate::policy::grant::TreeAccess;
-
-/// The file system as seen from inside.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct View {
-    /// An empty directory in which it is built.
-    pub(super) root: OsString,
-    /// The user and group outside, which keep their ids inside.
-    pub(super) ids: (u32, u32),
-    /// The mounts, parents first.
-    pub(super) mounts: Vec<Mount>,
-    /// Paths inside mounts that are made read-only.
-    pub(super) read_only: Vec<OsString>,
-    /// Paths inside mounts that are covered with something empty.
-    pub(super) hidden: Vec<OsString>,
-}
-
-/// Something that is mounted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Mount {
-    /// Where.
-    pub(super) at: OsString,
-    /// What.
-    pub(super) what: Source,
-}
-
-/// What is mounted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Source {
-    /// A file, directory or link outside; left out if it does not exist.
-    Read(OsString),
-    /// A directory that was made for the command, which may only read it.
-    Made(OsString),
-    /// A writable directory outside.
-    Write(OsString),
-    /// An empty directory that is discarded after the command.
-    Scratch,
-    /// A directory outside, below a layer that is discarded after the command; left out if it does not exist.
-    Layered(OsString),
-    /// A directory outside, below a layer that takes the writes of this command or of several.
-    Overlay { lower: OsString, upper: OsString, work: OsString, read_only: bool },
-}
-
-impl View {
-    /// Builds the view of a command: what it may read and write, and its tree, each at its path.
-    pub(super) fn new(
-        sandbox: &Sandbox,
-        request: &RunRequest,
-        tree: TreeAccess,
-        read: &[PathBuf],
-        write: &[PathBuf],
-    ) -> View {
-        let read_only = tree == TreeAccess::ReadOnly;
-        let tree_at = sandbox.seen_root(request);
-        let mut mounts: Vec<(PathBuf, Source)> = Vec::new();
-        let temporary = sandbox.private.join("tmp");
-        mounts.push(("/tmp".into(), Source::Write(temporary.into())));
-        mounts.extend(read.iter().map(|path| (path.clone(), Source::Read(path.into()))));
-        mounts.extend(
-            write.iter().filter(|path| *path != tree_at).map(|path| (path.clone(), Source::Write(path.into()))),
-        );
-        mounts.extend(sandbox.toolchains.scratch.iter().map(|path| (path.clone(), Source::Scratch)));
-        mounts.extend(sandbox.toolchains.layered.iter().map(|path| (path.clone(), Source::Layered(path.into()))));
-        mounts.extend(request.mounts.iter().map(|mounted| {
-            let from = OsString::from(&mounted.from);
-            (mounted.at.clone(), if mounted.write { Source::Write(from) } else { Source::Made(from) })
-        }));
-        mounts.push((
-            tree_at.to_path_buf(),
-            match &request.tree {
-                LentTree::Folder(folder) if read_only => Source::Made(folder.into()),
-                LentTree::Folder(folder) => Source::Write(folder.into()),
-                LentTree::Overlay { project, upper, work } => {
-                    Source::Overlay { lower: project.into(), upper: upper.into(), work: work.into(), read_only }
-                }
-            },
-        ));
-        // Parents first; a stable sort, so that writable paths win over readable ones at the same place.
-        mounts.sort_by(|(one, _), (other, _)| one.components().cmp(other.components()));
-        let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        View {
-            root: sandbox.private.join("root").into(),
-            ids,
-            mounts: mounts.into_iter().map(|(at, what)| Mount { at: at.into(), what }).collect(),
-            read_only: request.read_only.iter().map(|path| tree_at.join(path).into()).collect(),
-            hidden: request.hidden.iter().map(|path| tree_at.join(path).into()).collect(),
-        }
-    }
-}
-
 #[cfg(target_os = "linux")]
 pub(super) use linux::{build, give_listener, probe_inside, unshare};
 
@@ -118,12 +22,6 @@ pub(super) fn unshare(_network: bool) -> std::io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn probe_inside() -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
-}
-
-/// Maps a path of the inside to its path while the file system is being built below `root`.
-#[cfg(target_os = "linux")]
-fn below(root: &std::path::Path, path: &std::path::Path) -> PathBuf {
-    root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 #[cfg(target_os = "linux")]
@@ -144,9 +42,14 @@ mod linux {
     };
 
     use super::super::tier::Probe;
+    use super::super::view::{Source, View};
     use super::super::{overlay, system, wire};
-    use super::{Source, View, below};
     use crate::bounded;
+
+    /// Maps a path of the inside to its path while the file system is being built below `root`.
+    fn below(root: &Path, path: &Path) -> PathBuf {
+        root.join(path.strip_prefix("/").unwrap_or(path))
+    }
 
     /// The largest table of mounts that is read.
     const MOUNT_TABLE: u64 = 64 << 20;
@@ -573,13 +476,6 @@ mod linux {
 
     /// The error says why a private file system is unavailable; the value why an overlay in it is.
     fn try_mounts(private: &Path) -> Result<Option<String>, String> {
-        let view = View {
-            root: private.join("root").into(),
-            ids: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
-            mounts: Vec::new(),
-            read_only: Vec::new(),
-            hidden: Vec::new(),
-        };
         let try_overlay = || {
             let folder = |name: &str| {
                 let folder = private.join("tmp").join(name);
@@ -594,7 +490,7 @@ mod linux {
             outcome
         };
         let overlay = try_overlay().err().map(|error: io::Error| error.to_string());
-        build(&view, false)?;
+        build(&View::empty(private), false)?;
         Ok(overlay)
     }
 }

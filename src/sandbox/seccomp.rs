@@ -8,7 +8,7 @@ use seccompiler::{
 };
 
 use super::tier::Tier;
-use super::wire::Wall;
+use super::wire::Permissions;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
@@ -171,9 +171,9 @@ const TERMINAL_INJECTIONS: &[u64] = &[0x5412, 0x541C];
 const X32_OWN: &[i64] = &[514, 521, 524, 528, 536, 539, 540];
 
 /// Filters the system calls of this process and of its children, from now on.
-pub(super) fn confine(wall: &Wall) -> Result<(), String> {
+pub(super) fn confine(permissions: &Permissions) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("seccomp: {error}");
-    let denied = rules(wall).map_err(|error| failed(&error))?;
+    let denied = rules(permissions).map_err(|error| failed(&error))?;
     // glibc falls back to `clone`, whose flags can be checked, if this call does not seem to exist.
     let unknown = Rules::from([(libc::SYS_clone3, Vec::new())]);
     for (rules, errno) in [(denied, libc::EPERM), (unknown, libc::ENOSYS)] {
@@ -187,7 +187,7 @@ pub(super) fn confine(wall: &Wall) -> Result<(), String> {
     Ok(())
 }
 
-fn rules(wall: &Wall) -> Result<Rules, BackendError> {
+fn rules(permissions: &Permissions) -> Result<Rules, BackendError> {
     let mut rules: Rules = NEVER.iter().map(|call| (*call, Vec::new())).collect();
     let has_bit =
         |place, bit: u64| SeccompCondition::new(place, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(bit), bit);
@@ -203,10 +203,10 @@ fn rules(wall: &Wall) -> Result<Rules, BackendError> {
             add(&mut rules, call, vec![compare(place, kind_of, u64::from(kind))?])?;
         }
     }
-    if wall.tier < Tier::T3 {
+    if permissions.tier < Tier::T3 {
         rules.extend(SHARED.iter().map(|call| (*call, Vec::new())));
         for call in SIGNALS {
-            for pid in wall.guarded.iter().chain([-1].iter()) {
+            for pid in permissions.guarded.iter().chain([-1].iter()) {
                 // As the low half of the register: the kernel reads an `int` from it.
                 let pid = u64::from(u32::from_ne_bytes(pid.to_ne_bytes()));
                 add(&mut rules, *call, vec![compare(0, SeccompCmpOp::Eq, pid)?])?;
@@ -220,17 +220,17 @@ fn rules(wall: &Wall) -> Result<Rules, BackendError> {
             add(&mut rules, *call, vec![compare(1, SeccompCmpOp::Ne, 0)?])?;
         }
     }
-    if wall.tier < Tier::T3 && wall.keeps_attributes {
+    if permissions.tier < Tier::T3 && permissions.keeps_attributes {
         rules.extend(ATTRIBUTES.iter().map(|call| (*call, Vec::new())));
     }
-    add_sockets(&mut rules, wall)?;
+    add_sockets(&mut rules, permissions)?;
     Ok(rules)
 }
 
 /// Below T3 no socket at all, or with an open network Internet sockets only: a local socket may lead out of any
 /// sandbox.
-fn add_sockets(rules: &mut Rules, wall: &Wall) -> Result<(), BackendError> {
-    let mut families = match (wall.tier < Tier::T3, wall.network) {
+fn add_sockets(rules: &mut Rules, permissions: &Permissions) -> Result<(), BackendError> {
+    let mut families = match (permissions.tier < Tier::T3, permissions.network) {
         (true, false) => {
             rules.insert(libc::SYS_socket, Vec::new());
             return Ok(());
@@ -284,7 +284,7 @@ fn with_x32(rules: Rules) -> Rules {
 
 /// Installs a filter without effect on this process; the error says why it cannot be done.
 pub(super) fn try_it() -> Result<(), String> {
-    let wall = Wall {
+    let permissions = Permissions {
         tier: Tier::T1,
         read: Vec::new(),
         write: Vec::new(),
@@ -295,7 +295,7 @@ pub(super) fn try_it() -> Result<(), String> {
         view: None,
         guarded: Vec::new(),
     };
-    confine(&wall)
+    confine(&permissions)
 }
 
 #[cfg(test)]
@@ -303,10 +303,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_filter_compiles_for_every_wall_and_fits_the_kernel() {
+    fn the_filter_compiles_for_every_tier_and_fits_the_kernel() {
         for tier in [Tier::T1, Tier::T2, Tier::T3] {
             for network in [false, true] {
-                let wall = Wall {
+                let permissions = Permissions {
                     tier,
                     read: Vec::new(),
                     write: Vec::new(),
@@ -317,7 +317,7 @@ mod tests {
                     view: None,
                     guarded: vec![1000, 2000, -500],
                 };
-                let rules = with_x32(rules(&wall).unwrap());
+                let rules = with_x32(rules(&permissions).unwrap());
                 let architecture = std::env::consts::ARCH.try_into().unwrap();
                 let action = SeccompAction::Errno(1);
                 let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, architecture).unwrap();

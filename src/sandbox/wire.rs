@@ -11,8 +11,8 @@ use std::time::Duration;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage};
 use serde::{Deserialize, Serialize};
 
-use super::namespaces::View;
 use super::tier::Tier;
+use super::view::View;
 
 /// Maximum bytes of instructions; a longer message is an error.
 const MOST_BYTES: u32 = 64 << 20;
@@ -29,7 +29,7 @@ pub(super) struct Instructions {
     /// When they are ended.
     pub(super) timeout: Option<Duration>,
     /// What they may touch.
-    pub(super) wall: Wall,
+    pub(super) permissions: Permissions,
 }
 
 /// One program of a pipeline.
@@ -43,7 +43,7 @@ pub(super) struct Program {
 
 /// The permissions of the programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Wall {
+pub(super) struct Permissions {
     /// The isolation tier.
     pub(super) tier: Tier,
     /// What may be read and executed, each with all below it.
