@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::file::{
-    Before, CacheKey, CheckFile, Context, Limits, Needs, Offline, Output, OutputKind, Param, ParamType, RecipeFile,
-    Severity, Text,
+    Before, CacheKey, CheckFile, Context, Limits, Needs, Offline, Output, OutputKind, Param, RecipeFile, Severity, Text,
 };
 use super::{needs, params};
 use crate::base::{Code, Diagnostic, Location, Span, digest, document::yaml::nearest};
@@ -42,7 +41,7 @@ impl Recipe {
         let mut checker =
             Checker { file, source, texts, errors: Vec::new(), warnings: Vec::new(), used: BTreeSet::new() };
         checker.head(stem);
-        checker.declarations();
+        checker.inputs();
         checker.templates();
         checker.needs();
         checker.guards();
@@ -181,7 +180,7 @@ impl Checker<'_> {
     }
 
     /// Returns the place of a key, or of what it would be in.
-    fn at(&self, path: &str) -> Location {
+    pub(super) fn at(&self, path: &str) -> Location {
         self.file.places.of(path).unwrap_or_else(|| Location { file: self.source.into(), span: Span::START })
     }
 
@@ -273,93 +272,6 @@ impl Checker<'_> {
         }
     }
 
-    fn declarations(&mut self) {
-        for (name, param) in self.file.params.clone().iter().flatten() {
-            let path = format!("params.{name}");
-            let place = self.at(&path);
-            if !is_name(name) {
-                self.error(Code::R005, &place, format!("`{path}`: a name is lower-case letters, digits and `_`"));
-            }
-            if (param.r#type == ParamType::Enum) != param.r#enum.is_some() {
-                self.error(Code::R005, &place, format!("`{path}`: `type: enum` and `enum: [..]` belong together"));
-            }
-            let is_number = matches!(param.r#type, ParamType::Integer | ParamType::Number);
-            if !is_number && (param.min.is_some() || param.max.is_some()) {
-                self.error(Code::R005, &place, format!("`{path}`: `min` and `max` are for numbers"));
-            }
-            if param.must_exist && param.r#type != ParamType::Path {
-                self.error(Code::R005, &place, format!("`{path}`: `must_exist` is for paths"));
-            }
-            if param.secret && param.default.is_some() {
-                let place = self.at(&format!("{path}.default"));
-                let message = format!("`{path}.default`: the file would contain a secret");
-                self.error_with_help(Code::R009, &place, message, "read it from a variable: `env: NAME`");
-            }
-            if let Some(pattern) = &param.pattern
-                && let Err(problem) = params::whole(&pattern.value)
-            {
-                self.error(Code::R005, &pattern.place, format!("`{path}.pattern`: {problem}"));
-                continue;
-            }
-            if let Err(problem) = params::check_default(name, param) {
-                let place = self.at(&format!("{path}.default"));
-                self.error(Code::R005, &place, format!("`{path}.default`: {problem}"));
-            }
-        }
-        let mut names = BTreeSet::new();
-        for context in self.file.context.clone().iter().flatten() {
-            let place = &context.name.place;
-            let path = format!("context.{}", context.name.value);
-            if !is_name(context.name.as_str()) {
-                self.error(Code::R005, place, format!("`{path}`: a name is lower-case letters, digits and `_`"));
-            }
-            if !names.insert(context.name.value.clone()) {
-                self.error(Code::R005, place, format!("`{path}` is given twice"));
-            }
-            let sources = [
-                context.run.is_some(),
-                context.file.is_some(),
-                context.glob.is_some(),
-                context.diff.is_some(),
-                context.stdin == Some(true),
-                context.param.is_some(),
-            ];
-            if sources.iter().filter(|given| **given).count() != 1 {
-                self.error(
-                    Code::R005,
-                    place,
-                    format!("`{path}` needs exactly one of `run`, `file`, `glob`, `diff`, `stdin` and `param`"),
-                );
-            }
-            if context.run.as_ref().is_some_and(Vec::is_empty) {
-                self.error(Code::R005, place, format!("`{path}.run` does not name a program"));
-            }
-            let of_commands = [
-                ("ok_exit", context.ok_exit.is_some()),
-                ("timeout", context.timeout.is_some()),
-                ("env", context.env.is_some()),
-            ];
-            for (key, _) in of_commands.iter().filter(|(_, given)| *given && context.run.is_none()) {
-                self.error(Code::R005, place, format!("`{path}.{key}` belongs to `run`"));
-            }
-            self.variables(&path, context.env.as_ref());
-            let is_range = context.diff == Some(super::file::DiffKind::Range);
-            if is_range != context.range.is_some() {
-                self.error(Code::R005, place, format!("`{path}`: `diff: range` and `range` belong together"));
-            }
-            if let Some(param) = &context.param {
-                match self.file.params.iter().flatten().find(|(name, _)| **name == param.value) {
-                    None => self.error(
-                        Code::R007,
-                        &param.place,
-                        format!("`{path}.param`: unknown parameter `{}`", param.value),
-                    ),
-                    Some(_) => drop(self.used.insert(format!("params.{}", param.value))),
-                }
-            }
-        }
-    }
-
     fn needs(&mut self) {
         let Some(Some(asked)) = self.file.needs.clone() else { return };
         for (key, globs) in
@@ -443,7 +355,7 @@ impl Checker<'_> {
     }
 
     /// Checks the names of a command's variables: none that makes a program load or run something else.
-    fn variables(&mut self, path: &str, variables: Option<&BTreeMap<String, Text>>) {
+    pub(super) fn variables(&mut self, path: &str, variables: Option<&BTreeMap<String, Text>>) {
         const OURS: [&str; 9] = ["PATH", "HOME", "SHELL", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "PS4", "TMPDIR"];
         for (name, text) in variables.into_iter().flatten() {
             let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
@@ -592,7 +504,7 @@ fn is_slug(text: &str) -> bool {
             .all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()))
 }
 
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_lowercase())
         && text.len() <= 40
         && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')

@@ -5,29 +5,57 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::check::{Checker, untrusted};
-use super::file::{Kind, Param, ParamType, Text};
+use super::file::{Kind, Param, ParamType, RecipeFile, Text};
 use super::render::{self, NAMESPACES, Renderer, TemplateProblem, Values, is_template};
-use crate::base::Code;
 use crate::base::document::yaml::nearest;
+use crate::base::{Code, Diagnostic};
 
 /// Mistakes for which a neighbour is looked for.
 const MOST_NEIGHBOURS: usize = 20;
+
+/// A mistake, and what to do.
+type Wrong = (Code, String, Option<String>);
+
+/// The names that templates may use.
+struct Names {
+    inputs: BTreeSet<String>,
+    untrusted: BTreeSet<String>,
+    secret: BTreeSet<String>,
+}
+
+impl Names {
+    fn of(file: &RecipeFile) -> Names {
+        let secret = file.params.iter().flatten().filter(|(_, param)| param.secret);
+        Names {
+            inputs: file.context.iter().flatten().map(|context| context.name.value.clone()).collect(),
+            untrusted: untrusted(file),
+            secret: secret.map(|(name, _)| format!("params.{name}")).collect(),
+        }
+    }
+
+    /// Returns why a declared name may not be in a text.
+    fn misuses(&self, full: &str, kind: Kind) -> Vec<Wrong> {
+        let mut wrong = Vec::new();
+        if full.starts_with("context.") && kind != Kind::Prompt {
+            wrong.push((Code::R006, "`context` is available only in `prompt`".to_owned(), None));
+        }
+        if self.untrusted.contains(full) && kind != Kind::Prompt {
+            let help = "declare a `pattern` or `enum` instead of `untrusted`, or remove it here".to_owned();
+            wrong.push((Code::R009, format!("`{full}` is untrusted and allowed only in `prompt`"), Some(help)));
+        }
+        if self.secret.contains(full) && kind != Kind::Variable {
+            let help = "pass it to a command through `env`".to_owned();
+            wrong.push((Code::R009, format!("`{full}` is secret and not allowed in text"), Some(help)));
+        }
+        wrong
+    }
+}
 
 impl Checker<'_> {
     pub(super) fn templates(&mut self) {
         let mut found: Vec<(String, Kind, Text)> = Vec::new();
         self.file.clone().each_text(&mut |path, kind, text| found.push((path.to_owned(), kind, text.clone())));
-        let untrusted = untrusted(&self.file);
-        let secret: BTreeSet<String> = self
-            .file
-            .params
-            .iter()
-            .flatten()
-            .filter(|(_, param)| param.secret)
-            .map(|(name, _)| format!("params.{name}"))
-            .collect();
-        let inputs: BTreeSet<String> =
-            self.file.context.iter().flatten().map(|context| context.name.value.clone()).collect();
+        let names = Names::of(&self.file);
         for (path, kind, text) in &found {
             match kind {
                 Kind::Plain => {}
@@ -42,7 +70,7 @@ impl Checker<'_> {
                     }
                 }
                 Kind::Prompt | Kind::Template | Kind::Word | Kind::Variable => {
-                    self.template(path, *kind, text, &inputs, &untrusted, &secret);
+                    self.template(path, *kind, text, &names);
                 }
             }
         }
@@ -51,86 +79,62 @@ impl Checker<'_> {
         }
     }
 
-    fn template(
-        &mut self,
-        path: &str,
-        kind: Kind,
-        text: &Text,
-        inputs: &BTreeSet<String>,
-        untrusted: &BTreeSet<String>,
-        secret: &BTreeSet<String>,
-    ) {
-        let names = match render::names(&text.value) {
-            Ok(names) => names,
+    fn template(&mut self, path: &str, kind: Kind, text: &Text, names: &Names) {
+        let found = match render::names(&text.value) {
+            Ok(found) => found,
             Err(problem) => return self.broken(path, text, &problem),
         };
-        for name in names {
-            let at = |checker: &Self| checker.place_in(text, render::offset_of(&text.value, &name));
-            let mut parts = name.split('.');
-            let (space, member) = (parts.next().unwrap_or_default(), parts.next());
-            let Some((_, members)) = NAMESPACES.iter().find(|(known, _)| *known == space) else {
-                let spaces: Vec<&str> = NAMESPACES.iter().map(|(name, _)| *name).collect();
-                let near = nearest(space, spaces.iter().copied()).unwrap_or("params");
-                let place = &at(self);
-                self.error_with_help(
-                    Code::R006,
-                    place,
-                    format!("`{path}`: unknown name `{name}` in a template"),
-                    format!("names begin with {}; perhaps `{near}.{}`", spaces.join(", "), member.unwrap_or(space)),
-                );
-                continue;
+        for name in found {
+            let wrong = match self.known(&name, names) {
+                Err(wrong) => vec![wrong],
+                Ok(full) => {
+                    let wrong = names.misuses(&full, kind);
+                    self.used.insert(full);
+                    wrong
+                }
             };
-            let Some(member) = member else {
-                let place = &at(self);
-                self.error(Code::R006, place, format!("`{path}`: name one of `{space}`, as `{space}.x`"));
-                continue;
-            };
-            let full = format!("{space}.{member}");
-            let is_known = match (space, members) {
-                (_, Some(members)) => members.contains(&member),
-                ("params", None) => self.file.params.as_ref().is_some_and(|params| params.contains_key(member)),
-                (_, None) => inputs.contains(member),
-            };
-            if !is_known {
-                let known: Vec<&str> = match (space, members) {
-                    (_, Some(members)) => members.to_vec(),
-                    ("params", None) => self.file.params.iter().flatten().map(|(name, _)| name.as_str()).collect(),
-                    (_, None) => inputs.iter().map(String::as_str).collect(),
-                };
-                // Every name is compared with every other: after the first mistakes that is not a help any more.
-                let known = if self.errors.len() < MOST_NEIGHBOURS { &known[..] } else { &[] };
-                let message = match nearest(member, known.iter().copied()) {
-                    Some(near) => format!("`{path}`: `{full}` is not declared; did you mean `{space}.{near}`?"),
-                    None => format!("`{path}`: `{full}` is not declared"),
-                };
-                let place = &at(self);
-                self.error(Code::R007, place, message);
-                continue;
+            for (code, message, help) in wrong {
+                let place = self.place_in(text, render::offset_of(&text.value, &name));
+                let mut error = Diagnostic::new(code, place, format!("`{path}`: {message}"));
+                error.help = help;
+                self.errors.push(error);
             }
-            if space == "context" && kind != Kind::Prompt {
-                let place = &at(self);
-                self.error(Code::R006, place, format!("`{path}`: `context` is available only in `prompt`"));
-            }
-            if untrusted.contains(&full) && kind != Kind::Prompt {
-                let place = &at(self);
-                self.error_with_help(
-                    Code::R009,
-                    place,
-                    format!("`{path}`: `{full}` is untrusted and allowed only in `prompt`"),
-                    "declare a `pattern` or `enum` instead of `untrusted`, or remove it here",
-                );
-            }
-            if secret.contains(&full) && kind != Kind::Variable {
-                let place = &at(self);
-                self.error_with_help(
-                    Code::R009,
-                    place,
-                    format!("`{path}`: `{full}` is secret and not allowed in text"),
-                    "pass it to a command through `env`",
-                );
-            }
-            self.used.insert(full);
         }
+    }
+
+    /// Returns the declared name that a name of a template means, or what is wrong with it.
+    fn known(&self, name: &str, names: &Names) -> Result<String, Wrong> {
+        let mut parts = name.split('.');
+        let (space, member) = (parts.next().unwrap_or_default(), parts.next());
+        let Some((_, members)) = NAMESPACES.iter().find(|(known, _)| *known == space) else {
+            let spaces: Vec<&str> = NAMESPACES.iter().map(|(name, _)| *name).collect();
+            let near = nearest(space, spaces.iter().copied()).unwrap_or("params");
+            let (spaces, member) = (spaces.join(", "), member.unwrap_or(space));
+            let help = format!("names begin with {spaces}; perhaps `{near}.{member}`");
+            return Err((Code::R006, format!("unknown name `{name}` in a template"), Some(help)));
+        };
+        let Some(member) = member else {
+            return Err((Code::R006, format!("name one of `{space}`, as `{space}.x`"), None));
+        };
+        let full = format!("{space}.{member}");
+        let is_known = match (space, members) {
+            (_, Some(members)) => members.contains(&member),
+            ("params", None) => self.file.params.as_ref().is_some_and(|params| params.contains_key(member)),
+            (_, None) => names.inputs.contains(member),
+        };
+        if is_known {
+            return Ok(full);
+        }
+        // Every name is compared with every other: after the first mistakes that is not a help any more.
+        let known: Vec<&str> = match (space, members) {
+            _ if self.errors.len() >= MOST_NEIGHBOURS => Vec::new(),
+            (_, Some(members)) => members.to_vec(),
+            ("params", None) => self.file.params.iter().flatten().map(|(name, _)| name.as_str()).collect(),
+            (_, None) => names.inputs.iter().map(String::as_str).collect(),
+        };
+        let near = nearest(member, known.into_iter());
+        let near = near.map(|near| format!("; did you mean `{space}.{near}`?")).unwrap_or_default();
+        Err((Code::R007, format!("`{full}` is not declared{near}"), None))
     }
 
     /// Says what is wrong with a template, at its line.

@@ -18,11 +18,7 @@ pub fn merge(child: RecipeFile, parent: RecipeFile) -> RecipeFile {
         description: child.description.or(parent.description),
         version: child.version.or(parent.version),
         extends: None,
-        requires: both(child.requires, parent.requires, |child, parent| Requires {
-            qwen: child.qwen.or(parent.qwen),
-            programs: child.programs.or(parent.programs),
-            git: child.git.or(parent.git),
-        }),
+        requires: both(child.requires, parent.requires, requires),
         params: both(child.params, parent.params, |child, mut parent| {
             parent.extend(child);
             parent
@@ -37,49 +33,73 @@ pub fn merge(child: RecipeFile, parent: RecipeFile) -> RecipeFile {
         needs: match (child.needs, parent.needs) {
             // `needs: null` clears.
             (Some(None), _) => Some(None),
-            (Some(Some(child)), Some(Some(parent))) => Some(Some(Needs {
-                read: child.read.or(parent.read),
-                write: child.write.or(parent.write),
-                create: child.create.or(parent.create),
-                delete: child.delete.or(parent.delete),
-                run: child.run.or(parent.run),
-                net: child.net.or(parent.net),
-                tools: child.tools.or(parent.tools),
-            })),
+            (Some(Some(child)), Some(Some(parent))) => Some(Some(needs(child, parent))),
             (child, parent) => child.or(parent),
         },
-        limits: both(child.limits, parent.limits, |child, parent| Limits {
-            turns: child.turns.or(parent.turns),
-            tool_calls: child.tool_calls.or(parent.tool_calls),
-            wall_time: child.wall_time.or(parent.wall_time),
-            total_tokens: child.total_tokens.or(parent.total_tokens),
-            output_tokens: child.output_tokens.or(parent.output_tokens),
-            cost_usd: child.cost_usd.or(parent.cost_usd),
-            context_bytes: child.context_bytes.or(parent.context_bytes),
-        }),
-        model: both(child.model, parent.model, |child, parent| ModelWishes {
-            name: child.name.or(parent.name),
-            temperature: child.temperature.or(parent.temperature),
-            top_p: child.top_p.or(parent.top_p),
-            seed: child.seed.or(parent.seed),
-            thinking: child.thinking.or(parent.thinking),
-        }),
+        limits: both(child.limits, parent.limits, limits),
+        model: both(child.model, parent.model, model),
         guards: both(child.guards, parent.guards, guards),
-        verify: both(child.verify, parent.verify, |child, parent| Verify {
-            before: child.before.or(parent.before),
-            attempts: child.attempts.or(parent.attempts),
-            on_exhausted: child.on_exhausted.or(parent.on_exhausted),
-            stop_if_same: child.stop_if_same.or(parent.stop_if_same),
-            checks: both(child.checks, parent.checks, |child, parent| {
-                by_name(child, parent, |check: &CheckFile| check.name.as_str().to_owned())
-            }),
-        }),
+        verify: both(child.verify, parent.verify, verify),
         output: child.output.or(parent.output),
         git: child.git.or(parent.git),
         cache: child.cache.or(parent.cache),
         offline: child.offline.or(parent.offline),
         tests: child.tests,
         places: child.places.over(parent.places),
+    }
+}
+
+fn requires(child: Requires, parent: Requires) -> Requires {
+    Requires {
+        qwen: child.qwen.or(parent.qwen),
+        programs: child.programs.or(parent.programs),
+        git: child.git.or(parent.git),
+    }
+}
+
+fn needs(child: Needs, parent: Needs) -> Needs {
+    Needs {
+        read: child.read.or(parent.read),
+        write: child.write.or(parent.write),
+        create: child.create.or(parent.create),
+        delete: child.delete.or(parent.delete),
+        run: child.run.or(parent.run),
+        net: child.net.or(parent.net),
+        tools: child.tools.or(parent.tools),
+    }
+}
+
+fn limits(child: Limits, parent: Limits) -> Limits {
+    Limits {
+        turns: child.turns.or(parent.turns),
+        tool_calls: child.tool_calls.or(parent.tool_calls),
+        wall_time: child.wall_time.or(parent.wall_time),
+        total_tokens: child.total_tokens.or(parent.total_tokens),
+        output_tokens: child.output_tokens.or(parent.output_tokens),
+        cost_usd: child.cost_usd.or(parent.cost_usd),
+        context_bytes: child.context_bytes.or(parent.context_bytes),
+    }
+}
+
+fn model(child: ModelWishes, parent: ModelWishes) -> ModelWishes {
+    ModelWishes {
+        name: child.name.or(parent.name),
+        temperature: child.temperature.or(parent.temperature),
+        top_p: child.top_p.or(parent.top_p),
+        seed: child.seed.or(parent.seed),
+        thinking: child.thinking.or(parent.thinking),
+    }
+}
+
+fn verify(child: Verify, parent: Verify) -> Verify {
+    Verify {
+        before: child.before.or(parent.before),
+        attempts: child.attempts.or(parent.attempts),
+        on_exhausted: child.on_exhausted.or(parent.on_exhausted),
+        stop_if_same: child.stop_if_same.or(parent.stop_if_same),
+        checks: both(child.checks, parent.checks, |child, parent| {
+            by_name(child, parent, |check: &CheckFile| check.name.as_str().to_owned())
+        }),
     }
 }
 

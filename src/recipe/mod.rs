@@ -6,6 +6,7 @@
 
 pub mod builtin;
 pub mod check;
+mod check_inputs;
 mod check_templates;
 pub mod extends;
 pub mod file;
@@ -15,6 +16,7 @@ pub mod params;
 pub mod parse;
 pub mod places;
 pub mod render;
+pub mod results;
 pub mod scalar;
 pub mod texts;
 mod warnings;

@@ -40,72 +40,76 @@ pub type Bound = BTreeMap<String, Value>;
 /// Finds and checks every value. All errors are found at once.
 pub fn bind(params: &BTreeMap<String, Param>, sources: &Sources, world: &dyn World) -> Result<Bound, Vec<Diagnostic>> {
     let mut errors = Vec::new();
-    let mut flags: BTreeMap<String, Vec<Raw>> = BTreeMap::new();
-    for flag in &sources.flags {
-        let Some((name, value)) = flag.split_once('=') else {
-            let error = usage(Code::P003, format!("--param {flag} has no `=`"));
-            errors.push(error.help("write --param NAME=VALUE"));
-            continue;
-        };
-        match params.get(name) {
-            None => errors.push(unknown(name, params)),
-            Some(param) => match read(name, param, value, world) {
-                Ok(raw) => flags.entry(name.to_owned()).or_default().push(raw),
-                Err(error) => errors.push(error),
-            },
-        }
-    }
+    let mut flags = flags(params, &sources.flags, world, &mut errors);
     for name in sources.file.keys().filter(|name| !params.contains_key(*name)) {
         errors.push(unknown(name, params));
     }
     let mut bound = Bound::new();
     let mut missing = Vec::new();
     for (name, param) in params {
-        let given = flags.remove(name);
-        if given.as_ref().is_some_and(|given| given.len() > 1) && param.r#type != ParamType::List {
-            errors.push(usage(Code::P003, format!("--param {name} is given twice and is not a list")));
-            continue;
-        }
-        let raw = match given {
-            Some(given) => Some(given.into_iter().flat_map(|Raw(texts)| texts).collect()),
-            None => match sources.file.get(name) {
-                Some(value) => match from_json(value) {
-                    Some(texts) => Some(texts),
-                    None => {
-                        let message = format!("{name} in the parameters file is {}, which is not allowed", kind(value));
-                        errors.push(usage(Code::P003, message));
-                        continue;
-                    }
-                },
-                None => param
-                    .env
-                    .as_ref()
-                    .and_then(|variable| world.variable(variable.as_str()))
-                    .map(|text| split(param, text))
-                    .or_else(|| param.default.as_ref().map(defaults)),
-            },
-        };
-        match raw {
-            None => missing.push(name),
-            Some(texts) => match convert(name, param, texts, Some(world)) {
-                Ok(value) => drop(bound.insert(name.clone(), value)),
-                Err(error) => errors.push(error),
-            },
+        let texts = texts_of(name, param, flags.remove(name), sources.file.get(name), world);
+        match texts.and_then(|texts| texts.map(|texts| convert(name, param, texts, Some(world))).transpose()) {
+            Ok(Some(value)) => drop(bound.insert(name.clone(), value)),
+            Ok(None) => missing.push((name, param)),
+            Err(error) => errors.push(error),
         }
     }
     if !missing.is_empty() {
         let lines: Vec<String> = missing
             .iter()
-            .map(|name| format!("{name} ({}): {}", params[*name].r#type.name(), params[*name].description.value))
+            .map(|(name, param)| format!("{name} ({}): {}", param.r#type.name(), param.description.value))
             .collect();
-        let flags: Vec<String> = missing.iter().map(|name| format!("--param {name}=…")).collect();
+        let flags: Vec<String> = missing.iter().map(|(name, _)| format!("--param {name}=…")).collect();
         let noun = if missing.len() == 1 { "a parameter is" } else { "parameters are" };
-        errors.insert(
-            0,
-            usage(Code::P001, format!("{noun} missing: {}", lines.join("; "))).help(format!("add {}", flags.join(" "))),
-        );
+        let error = usage(Code::P001, format!("{noun} missing: {}", lines.join("; ")));
+        errors.insert(0, error.help(format!("add {}", flags.join(" "))));
     }
     if errors.is_empty() { Ok(bound) } else { Err(errors) }
+}
+
+/// Reads the values of flags, one for each time that a parameter is given.
+fn flags(
+    params: &BTreeMap<String, Param>,
+    flags: &[String],
+    world: &dyn World,
+    errors: &mut Vec<Diagnostic>,
+) -> BTreeMap<String, Vec<Raw>> {
+    let mut found: BTreeMap<String, Vec<Raw>> = BTreeMap::new();
+    for flag in flags {
+        let Some((name, value)) = flag.split_once('=') else {
+            let error = usage(Code::P003, format!("--param {flag} has no `=`"));
+            errors.push(error.help("write --param NAME=VALUE"));
+            continue;
+        };
+        match params.get(name).map(|param| read(name, param, value, world)) {
+            None => errors.push(unknown(name, params)),
+            Some(Ok(raw)) => found.entry(name.to_owned()).or_default().push(raw),
+            Some(Err(error)) => errors.push(error),
+        }
+    }
+    found
+}
+
+/// Returns the texts of a parameter: those of flags, else of the file, its variable or its default; `None` without any.
+fn texts_of(
+    name: &str,
+    param: &Param,
+    flags: Option<Vec<Raw>>,
+    file: Option<&Value>,
+    world: &dyn World,
+) -> Result<Option<Vec<String>>, Diagnostic> {
+    if let Some(given) = flags {
+        if given.len() > 1 && param.r#type != ParamType::List {
+            return Err(usage(Code::P003, format!("--param {name} is given twice and is not a list")));
+        }
+        return Ok(Some(given.into_iter().flat_map(|Raw(texts)| texts).collect()));
+    }
+    if let Some(value) = file {
+        let message = || format!("{name} in the parameters file is {}, which is not allowed", kind(value));
+        return from_json(value).map(Some).ok_or_else(|| usage(Code::P003, message()));
+    }
+    let variable = param.env.as_ref().and_then(|variable| world.variable(variable.as_str()));
+    Ok(variable.map(|text| split(param, text)).or_else(|| param.default.as_ref().map(defaults)))
 }
 
 /// Checks a default against its declaration; the message alone, without the parameter's place.

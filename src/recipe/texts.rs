@@ -24,24 +24,34 @@ pub enum Kind {
 
 impl RecipeFile {
     /// Shows each text with its path and what it may be.
-    pub fn each_text(&mut self, see: &mut dyn FnMut(&str, Kind, &mut Text)) {
-        let mut one = |path: &str, kind: Kind, text: &mut Option<Text>| {
-            if let Some(text) = text {
-                see(path, kind, text);
-            }
-        };
-        one("name", Kind::Fixed, &mut self.name);
-        one("description", Kind::Plain, &mut self.description);
-        one("version", Kind::Fixed, &mut self.version);
-        one("extends", Kind::Fixed, &mut self.extends);
-        one("instructions", Kind::Template, &mut self.instructions);
-        one("prompt", Kind::Prompt, &mut self.prompt);
-        one("prompt_file", Kind::Fixed, &mut self.prompt_file);
+    pub fn each_text(&mut self, see: See<'_>) {
+        self.texts_of_head(see);
+        self.texts_of_inputs(see);
+        self.texts_of_permissions(see);
+        self.texts_of_results(see);
+        self.texts_of_tests(see);
+    }
+
+    fn texts_of_head(&mut self, see: See<'_>) {
+        for (path, kind, text) in [
+            ("name", Kind::Fixed, &mut self.name),
+            ("description", Kind::Plain, &mut self.description),
+            ("version", Kind::Fixed, &mut self.version),
+            ("extends", Kind::Fixed, &mut self.extends),
+            ("instructions", Kind::Template, &mut self.instructions),
+            ("prompt", Kind::Prompt, &mut self.prompt),
+            ("prompt_file", Kind::Fixed, &mut self.prompt_file),
+        ] {
+            optional(path, kind, text, see);
+        }
         list("instructions_files", Kind::Fixed, self.instructions_files.as_mut(), see);
         if let Some(requires) = &mut self.requires {
             optional("requires.qwen", Kind::Fixed, &mut requires.qwen, see);
             list("requires.programs", Kind::Fixed, requires.programs.as_mut(), see);
         }
+    }
+
+    fn texts_of_inputs(&mut self, see: See<'_>) {
         for (name, param) in self.params.iter_mut().flatten() {
             let path = format!("params.{name}");
             see(&format!("{path}.description"), Kind::Plain, &mut param.description);
@@ -62,6 +72,9 @@ impl RecipeFile {
             optional(&format!("{path}.param"), Kind::Fixed, &mut context.param, see);
             variables(&path, context.env.as_mut(), see);
         }
+    }
+
+    fn texts_of_permissions(&mut self, see: See<'_>) {
         if let Some(needs) = self.needs.as_mut().and_then(Option::as_mut) {
             for (name, texts) in [
                 ("read", &mut needs.read),
@@ -90,6 +103,9 @@ impl RecipeFile {
                 }
             }
         }
+    }
+
+    fn texts_of_results(&mut self, see: See<'_>) {
         for check in self.verify.iter_mut().flat_map(|verify| verify.checks.iter_mut().flatten()) {
             let path = format!("verify.checks.{}", check.name.value);
             see(&format!("{path}.name"), Kind::Fixed, &mut check.name);
@@ -112,6 +128,9 @@ impl RecipeFile {
                 see(&format!("git.trailers.{name}"), Kind::Template, text);
             }
         }
+    }
+
+    fn texts_of_tests(&mut self, see: See<'_>) {
         for test in self.tests.iter_mut().flatten() {
             let path = format!("tests.{}", test.name.value);
             see(&format!("{path}.name"), Kind::Fixed, &mut test.name);

@@ -1,0 +1,103 @@
+//! Validates the inputs that a recipe declares: parameters and context.
+
+use std::collections::BTreeSet;
+
+use super::check::{Checker, is_name};
+use super::file::{Context, DiffKind, Param, ParamType};
+use super::params;
+use crate::base::Code;
+
+impl Checker<'_> {
+    pub(super) fn inputs(&mut self) {
+        for (name, param) in self.file.params.clone().iter().flatten() {
+            self.param(name, param);
+        }
+        let mut names = BTreeSet::new();
+        for context in self.file.context.clone().iter().flatten() {
+            self.context(context, names.insert(context.name.value.clone()));
+        }
+    }
+
+    fn param(&mut self, name: &str, param: &Param) {
+        let path = format!("params.{name}");
+        let place = self.at(&path);
+        if !is_name(name) {
+            self.error(Code::R005, &place, format!("`{path}`: a name is lower-case letters, digits and `_`"));
+        }
+        if (param.r#type == ParamType::Enum) != param.r#enum.is_some() {
+            self.error(Code::R005, &place, format!("`{path}`: `type: enum` and `enum: [..]` belong together"));
+        }
+        let is_number = matches!(param.r#type, ParamType::Integer | ParamType::Number);
+        if !is_number && (param.min.is_some() || param.max.is_some()) {
+            self.error(Code::R005, &place, format!("`{path}`: `min` and `max` are for numbers"));
+        }
+        if param.must_exist && param.r#type != ParamType::Path {
+            self.error(Code::R005, &place, format!("`{path}`: `must_exist` is for paths"));
+        }
+        if param.secret && param.default.is_some() {
+            let place = self.at(&format!("{path}.default"));
+            let message = format!("`{path}.default`: the file would contain a secret");
+            self.error_with_help(Code::R009, &place, message, "read it from a variable: `env: NAME`");
+        }
+        if let Some(pattern) = &param.pattern
+            && let Err(problem) = params::whole(&pattern.value)
+        {
+            self.error(Code::R005, &pattern.place, format!("`{path}.pattern`: {problem}"));
+            return;
+        }
+        if let Err(problem) = params::check_default(name, param) {
+            let place = self.at(&format!("{path}.default"));
+            self.error(Code::R005, &place, format!("`{path}.default`: {problem}"));
+        }
+    }
+
+    fn context(&mut self, context: &Context, is_new: bool) {
+        let place = &context.name.place;
+        let path = format!("context.{}", context.name.value);
+        if !is_name(context.name.as_str()) {
+            self.error(Code::R005, place, format!("`{path}`: a name is lower-case letters, digits and `_`"));
+        }
+        if !is_new {
+            self.error(Code::R005, place, format!("`{path}` is given twice"));
+        }
+        let sources = [
+            context.run.is_some(),
+            context.file.is_some(),
+            context.glob.is_some(),
+            context.diff.is_some(),
+            context.stdin == Some(true),
+            context.param.is_some(),
+        ];
+        if sources.iter().filter(|given| **given).count() != 1 {
+            self.error(
+                Code::R005,
+                place,
+                format!("`{path}` needs exactly one of `run`, `file`, `glob`, `diff`, `stdin` and `param`"),
+            );
+        }
+        if context.run.as_ref().is_some_and(Vec::is_empty) {
+            self.error(Code::R005, place, format!("`{path}.run` does not name a program"));
+        }
+        let of_commands = [
+            ("ok_exit", context.ok_exit.is_some()),
+            ("timeout", context.timeout.is_some()),
+            ("env", context.env.is_some()),
+        ];
+        for (key, _) in of_commands.iter().filter(|(_, given)| *given && context.run.is_none()) {
+            self.error(Code::R005, place, format!("`{path}.{key}` belongs to `run`"));
+        }
+        self.variables(&path, context.env.as_ref());
+        let is_range = context.diff == Some(DiffKind::Range);
+        if is_range != context.range.is_some() {
+            self.error(Code::R005, place, format!("`{path}`: `diff: range` and `range` belong together"));
+        }
+        if let Some(param) = &context.param {
+            match self.file.params.iter().flatten().find(|(name, _)| **name == param.value) {
+                None => {
+                    self.error(Code::R007, &param.place, format!("`{path}.param`: unknown parameter `{}`", param.value))
+                }
+                Some(_) => drop(self.used.insert(format!("params.{}", param.value))),
+            }
+        }
+    }
+}
