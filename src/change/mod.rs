@@ -9,6 +9,7 @@ pub mod git_name;
 pub mod layout;
 pub mod merge;
 pub mod patch;
+mod patch_parser;
 pub mod patch_reader;
 pub mod replace;
 pub mod text;
