@@ -59,7 +59,10 @@ pub struct Suggestion {
 }
 
 /// The new side of a diff: by path and line number the text, and whether it was added.
-pub type NewSide = BTreeMap<String, BTreeMap<u64, (String, bool)>>;
+pub type NewSide = BTreeMap<String, Shown>;
+
+/// Lines of a file that a diff shows, by their number, and whether each was added.
+pub type Shown = BTreeMap<u64, (String, bool)>;
 
 /// What came of the model's findings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -157,72 +160,33 @@ pub fn anchor(
     file: &dyn Fn(&str) -> Option<String>,
 ) -> Anchored {
     let mut result = Anchored::default();
-    let mut drop_one = |reason: &str| *result.dropped.entry(reason.to_owned()).or_default() += 1;
-    let mut kept: Vec<Finding> = Vec::new();
     let (mut seen, mut said) = (BTreeSet::new(), BTreeSet::new());
     for mut finding in findings {
         finding.path = path_of(&finding.path, diff, file);
         let of_diff = diff.and_then(|diff| diff.get(&finding.path));
-        let lines: BTreeMap<u64, String> = match (file(&finding.path), of_diff) {
-            (Some(text), _) => (1..).zip(text.lines().map(str::to_owned)).collect(),
-            (None, Some(lines)) => lines.iter().map(|(number, (text, _))| (*number, text.clone())).collect(),
-            (None, None) => BTreeMap::new(),
-        };
-        let Some((start, end)) = locate(&finding.quote, finding.start_line, &lines, of_diff) else {
-            drop_one("unanchored");
-            continue;
-        };
-        let moved = i128::from(start) - i128::from(finding.start_line);
-        (finding.start_line, finding.end_line) = (start, end);
-        // The complete lines, whatever part of them was quoted, so that a finding's fingerprint does not depend on how
-        // much of the line the model quoted this time.
-        let quoted: Vec<&str> = lines.range(start..=end).map(|(_, line)| line.as_str()).collect();
-        finding.quote = quoted.join("\n");
-        if let Some(suggestion) = &mut finding.suggestion {
-            let shift = |line: u64| u64::try_from(i128::from(line) + moved).unwrap_or(0);
-            (suggestion.start_line, suggestion.end_line) = (shift(suggestion.start_line), shift(suggestion.end_line));
-            let range = suggestion.start_line..=suggestion.end_line;
-            let fits = !range.is_empty()
-                && range.clone().count() <= 200
-                && range.into_iter().all(|line| lines.contains_key(&line));
-            if !fits {
-                finding.suggestion = None;
-            }
-        }
-        let passes = match (filter, diff) {
-            (Filter::Nofilter, _) | (_, None) => true,
-            (Filter::File, Some(_)) => of_diff.is_some(),
-            (Filter::DiffContext, Some(_)) => of_diff.is_some_and(|lines| lines.range(start..=end).next().is_some()),
-            (Filter::Added, Some(_)) => {
-                of_diff.is_some_and(|lines| lines.range(start..=end).any(|(_, (_, added))| *added))
-            }
-        };
-        if !passes {
-            drop_one("filtered");
-            continue;
-        }
-        // The same text under another rule is the same finding, too.
-        let is_new = seen.insert((finding.rule_id.clone(), finding.path.clone(), start));
-        if !is_new || !said.insert((finding.message.clone(), finding.path.clone(), start)) {
-            drop_one("duplicate");
-            continue;
-        }
-        // The rule says how bad its findings are, not the model.
-        if let Some(severity) =
-            rules.iter().find(|rule| rule.id.as_str() == finding.rule_id).and_then(|rule| rule.severity)
+        let text = file(&finding.path);
+        let reason = if !tie(&mut finding, text, of_diff) {
+            "unanchored"
+        } else if diff.is_some() && !passes(&finding, filter, of_diff) {
+            "filtered"
+        } else if !seen.insert((finding.rule_id.clone(), finding.path.clone(), finding.start_line))
+            || !said.insert((finding.message.clone(), finding.path.clone(), finding.start_line))
         {
-            finding.severity = severity;
-        }
-        kept.push(finding);
+            // The same text under another rule is the same finding, too.
+            "duplicate"
+        } else {
+            // The rule says how bad its findings are, not the model.
+            let rule = rules.iter().find(|rule| rule.id.as_str() == finding.rule_id);
+            finding.severity = rule.and_then(|rule| rule.severity).unwrap_or(finding.severity);
+            result.findings.push(finding);
+            continue;
+        };
+        *result.dropped.entry(reason.to_owned()).or_default() += 1;
     }
-    kept.sort_by(|a, b| {
-        (std::cmp::Reverse(a.severity), &a.path, a.start_line, &a.rule_id).cmp(&(
-            std::cmp::Reverse(b.severity),
-            &b.path,
-            b.start_line,
-            &b.rule_id,
-        ))
-    });
+    let kept = &mut result.findings;
+    let order =
+        |one: &Finding| (std::cmp::Reverse(one.severity), one.path.clone(), one.start_line, one.rule_id.clone());
+    kept.sort_by_cached_key(order);
     for _ in most..kept.len() {
         *result.dropped.entry("over_max".to_owned()).or_default() += 1;
     }
@@ -230,8 +194,43 @@ pub fn anchor(
     if let Some(diff) = diff {
         result.places = kept.iter().map(|finding| place(finding, diff.get(&finding.path))).collect();
     }
-    result.findings = kept;
     result
+}
+
+/// Moves a finding, with its suggestion, to the lines that it quotes; false if they are not there.
+fn tie(finding: &mut Finding, text: Option<String>, of_diff: Option<&Shown>) -> bool {
+    let lines: BTreeMap<u64, String> = match (text, of_diff) {
+        (Some(text), _) => (1..).zip(text.lines().map(str::to_owned)).collect(),
+        (None, Some(lines)) => lines.iter().map(|(number, (text, _))| (*number, text.clone())).collect(),
+        (None, None) => BTreeMap::new(),
+    };
+    let Some((start, end)) = locate(&finding.quote, finding.start_line, &lines, of_diff) else { return false };
+    let moved = i128::from(start) - i128::from(finding.start_line);
+    (finding.start_line, finding.end_line) = (start, end);
+    // The complete lines, whatever part of them was quoted, so that a finding's fingerprint does not depend on how much
+    // of the line the model quoted this time.
+    let quoted: Vec<&str> = lines.range(start..=end).map(|(_, line)| line.as_str()).collect();
+    finding.quote = quoted.join("\n");
+    finding.suggestion = finding.suggestion.take().and_then(|suggestion| {
+        let shift = |line: u64| u64::try_from(i128::from(line) + moved).unwrap_or(0);
+        let (start_line, end_line) = (shift(suggestion.start_line), shift(suggestion.end_line));
+        let range = start_line..=end_line;
+        let is_short = !range.is_empty() && range.clone().count() <= 200;
+        let fits = is_short && range.into_iter().all(|line| lines.contains_key(&line));
+        fits.then_some(Suggestion { start_line, end_line, ..suggestion })
+    });
+    true
+}
+
+/// Tells whether a finding counts, in a run with a diff.
+fn passes(finding: &Finding, filter: Filter, of_diff: Option<&Shown>) -> bool {
+    let mut shown = of_diff.into_iter().flat_map(|lines| lines.range(finding.start_line..=finding.end_line));
+    match filter {
+        Filter::Nofilter => true,
+        Filter::File => of_diff.is_some(),
+        Filter::DiffContext => shown.next().is_some(),
+        Filter::Added => shown.any(|(_, (_, added))| *added),
+    }
 }
 
 /// Returns the path that a finding means: without `./`, and without the `b/` of the diff where only that names a file.
@@ -244,7 +243,7 @@ fn path_of(path: &str, diff: Option<&NewSide>, file: &dyn Fn(&str) -> Option<Str
 
 /// Says how a finding stands to the diff. The numbers of a hunk's lines follow one another, so that a range without a
 /// gap lies in one hunk.
-fn place(finding: &Finding, lines: Option<&BTreeMap<u64, (String, bool)>>) -> FindingPlace {
+fn place(finding: &Finding, lines: Option<&Shown>) -> FindingPlace {
     let Some(lines) = lines else { return FindingPlace::default() };
     let suggestion_in_hunk = finding.suggestion.as_ref().is_some_and(|suggestion| {
         (suggestion.start_line..=suggestion.end_line).all(|number| lines.contains_key(&number))
@@ -264,12 +263,7 @@ const COMPARED: usize = 4_000_000;
 /// Finds the quoted lines: one in the diff before any other, whole lines before parts of them, then the nearest to
 /// where the model says. A quote with the marks of the diff, as models copy it, counts where it is not there as it is,
 /// and at last one in which quotation marks were changed, as they are by who writes JSON by hand.
-fn locate(
-    quote: &str,
-    said: u64,
-    lines: &BTreeMap<u64, String>,
-    diff: Option<&BTreeMap<u64, (String, bool)>>,
-) -> Option<(u64, u64)> {
+fn locate(quote: &str, said: u64, lines: &BTreeMap<u64, String>, diff: Option<&Shown>) -> Option<(u64, u64)> {
     let same_marks = |text: &str| text.replace(['"', '`'], "'");
     find(quote, said, lines, diff).or_else(|| find(&without_marks(quote)?, said, lines, diff)).or_else(|| {
         let lines = lines.iter().map(|(number, line)| (*number, same_marks(line))).collect();
@@ -285,12 +279,7 @@ fn without_marks(quote: &str) -> Option<String> {
 }
 
 /// Finds a quote, ignoring spaces, line ends and empty lines.
-fn find(
-    quote: &str,
-    said: u64,
-    lines: &BTreeMap<u64, String>,
-    diff: Option<&BTreeMap<u64, (String, bool)>>,
-) -> Option<(u64, u64)> {
+fn find(quote: &str, said: u64, lines: &BTreeMap<u64, String>, diff: Option<&Shown>) -> Option<(u64, u64)> {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let wanted = words(quote);
     if wanted.is_empty() || wanted.len() > QUOTE {

@@ -2,10 +2,7 @@
 
 use serde_json::Value;
 
-use crate::event::{
-    AssistantTurn, CallFacts, DecisionRecord, DeltaKind, Event, PermissionDenial, Retry, RunError, RunFinished,
-    RunStarted, ToolResult, VerifyOutcome,
-};
+use crate::event::{DeltaKind, Event, Retry, ToolResult};
 use crate::policy::redact::Secrets;
 
 /// Maximum bytes of a streamed word that are held back until it ends.
@@ -59,90 +56,66 @@ impl Streamed {
 }
 
 /// Returns the event with every secret in its texts masked; the patch of its changes and all paths are not altered.
-fn without_secrets(event: Event, secrets: &Secrets) -> Event {
-    let text = |text: String| secrets.hide(&text).into_owned();
-    let optional = |value: Option<String>| value.map(text);
-    let value = |found: Value| hidden(found, secrets);
-    let list = |values: Vec<Value>| values.into_iter().map(value).collect();
-    match event {
-        Event::RunStarted(started) => Event::RunStarted(Box::new(RunStarted {
-            mcp_servers: list(started.mcp_servers),
-            tools: started.tools.into_iter().map(text).collect(),
-            sandbox: text(started.sandbox),
-            ..*started
-        })),
-        Event::Delta { turn, kind, text: piece } => Event::Delta { turn, kind, text: text(piece) },
+fn without_secrets(mut event: Event, secrets: &Secrets) -> Event {
+    let (mut texts, mut values): (Vec<&mut String>, Vec<&mut Value>) = (Vec::new(), Vec::new());
+    match &mut event {
+        Event::RunStarted(started) => {
+            texts.push(&mut started.sandbox);
+            texts.extend(&mut started.tools);
+            values.extend(&mut started.mcp_servers);
+        }
         Event::Assistant(turn) => {
-            let call = |call: CallFacts| CallFacts {
-                id: text(call.id),
-                name: text(call.name),
-                input: value(call.input),
-                recovered: optional(call.recovered),
-            };
-            Event::Assistant(Box::new(AssistantTurn {
-                text: text(turn.text),
-                reasoning: text(turn.reasoning),
-                calls: turn.calls.into_iter().map(call).collect(),
-                ..*turn
-            }))
+            texts.extend([&mut turn.text, &mut turn.reasoning]);
+            for call in &mut turn.calls {
+                texts.extend([&mut call.id, &mut call.name]);
+                texts.extend(&mut call.recovered);
+                values.push(&mut call.input);
+            }
         }
-        Event::ToolResult(result) => Event::ToolResult(Box::new(ToolResult {
-            call_id: text(result.call_id),
-            tool: text(result.tool),
-            description: text(result.description),
-            content: text(result.content),
-            display: text(result.display),
-            ..*result
-        })),
-        Event::Denied(denial) => Event::Denied(Box::new(PermissionDenial {
-            tool_name: text(denial.tool_name),
-            tool_use_id: text(denial.tool_use_id),
-            tool_input: value(denial.tool_input),
-            rule: optional(denial.rule),
-            reason: text(denial.reason),
-            hint: optional(denial.hint),
-            ..*denial
-        })),
-        Event::Decided(record) => Event::Decided(Box::new(DecisionRecord {
-            call_id: text(record.call_id),
-            tool: text(record.tool),
-            rule: optional(record.rule),
-            reason: text(record.reason),
-            effects: record.effects.into_iter().map(text).collect(),
-            ..*record
-        })),
-        Event::SideRequest(request) => Event::SideRequest(request),
-        Event::Retry(retry) => Event::Retry(Retry { message: text(retry.message), ..retry }),
-        Event::Command { argv, exit_code, duration_ms, sandboxed } => {
-            Event::Command { argv: argv.into_iter().map(text).collect(), exit_code, duration_ms, sandboxed }
+        Event::ToolResult(result) => {
+            let ToolResult { call_id, tool, description, content, display, .. } = &mut **result;
+            texts.extend([call_id, tool, description, content, display]);
         }
-        Event::Verify(outcome) => Event::Verify(VerifyOutcome {
-            command: text(outcome.command),
-            output_tail: text(outcome.output_tail),
-            ..outcome
-        }),
-        Event::Warning { message } => Event::Warning { message: text(message) },
-        Event::Status { message, waited } => Event::Status { message: text(message), waited },
-        Event::Todos { todos } => Event::Todos { todos: list(todos) },
-        Event::RunFinished(finished) => Event::RunFinished(Box::new(RunFinished {
-            error: finished.error.map(|error| RunError {
-                message: text(error.message),
-                hint: optional(error.hint),
-                ..error
-            }),
-            result: text(finished.result),
-            structured: finished.structured.map(value),
-            findings: list(finished.findings),
-            ..*finished
-        })),
+        Event::Denied(denial) => {
+            texts.extend([&mut denial.tool_name, &mut denial.tool_use_id, &mut denial.reason]);
+            texts.extend(denial.rule.iter_mut().chain(&mut denial.hint));
+            values.push(&mut denial.tool_input);
+        }
+        Event::Decided(record) => {
+            texts.extend([&mut record.call_id, &mut record.tool, &mut record.reason]);
+            texts.extend(record.rule.iter_mut().chain(&mut record.effects));
+        }
+        Event::Command { argv, .. } => texts.extend(argv),
+        Event::Verify(outcome) => texts.extend([&mut outcome.command, &mut outcome.output_tail]),
+        Event::Delta { text, .. } => texts.push(text),
+        Event::Retry(Retry { message, .. }) | Event::Warning { message } | Event::Status { message, .. } => {
+            texts.push(message);
+        }
+        Event::Todos { todos } => values.extend(todos),
+        Event::RunFinished(finished) => {
+            if let Some(error) = &mut finished.error {
+                texts.push(&mut error.message);
+                texts.extend(&mut error.hint);
+            }
+            texts.push(&mut finished.result);
+            values.extend(finished.structured.iter_mut().chain(&mut finished.findings));
+        }
         // Names, numbers and paths only.
         Event::TurnStarted { .. }
         | Event::ModelFallback { .. }
         | Event::FileChange { .. }
         | Event::Budget(_)
+        | Event::SideRequest(_)
         | Event::Compaction { .. }
-        | Event::Redaction { .. } => event,
+        | Event::Redaction { .. } => {}
     }
+    for text in texts {
+        *text = secrets.hide(text).into_owned();
+    }
+    for value in values {
+        *value = hidden(value.take(), secrets);
+    }
+    event
 }
 
 fn hidden(value: Value, secrets: &Secrets) -> Value {
