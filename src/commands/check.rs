@@ -1,7 +1,5 @@
 //! Runs `qwen check`: the small checks that recipes use, by hand.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +13,7 @@ use crate::policy::{Denial, Policy};
 use crate::run::Failure;
 use crate::run::place::Place;
 use crate::run::recipe::checks::{self, Action};
-use crate::run::runner::Runner;
+use crate::run::runner::{Runner, RunnerOptions};
 use crate::sandbox::Demand;
 use crate::settings::Environment;
 use crate::tools::Variables;
@@ -70,12 +68,17 @@ async fn repeat(
     let text = command.iter().map(|word| crate::run::recipe::quoted(word)).collect::<Vec<_>>().join(" ");
     let denied = |denial: Denial| CheckError::Denied { reason: denial.reason, hint: denial.hint };
     let plan = policy.operator_command(&text, &facts).map_err(denied)?;
-    let variables: BTreeMap<OsString, OsString> =
-        environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    let helper = std::env::current_exe().map_err(CheckError::NoProgram)?;
-    let workspace = Arc::clone(&place.workspace);
-    let runner = Runner::new(workspace, place.checkout.clone(), policy, facts, Demand::Auto, variables, helper)
-        .map_err(CommandError::Temporary)?;
+    let options = RunnerOptions {
+        workspace: Arc::clone(&place.workspace),
+        checkout: place.checkout.clone(),
+        policy,
+        facts,
+        demand: Demand::Auto,
+        environment: environment.for_programs(),
+        helper: std::env::current_exe().map_err(CheckError::NoProgram)?,
+        ignored_outputs: false,
+    };
+    let runner = Runner::new(options).map_err(CommandError::Temporary)?;
     let site = checks::Place { workspace: &place.workspace, repository: place.repository() };
     let done = Action::Repeat { times, plan }.perform(&runner, &site, TIMEOUT, &Variables::default()).await;
     runner.end().await;

@@ -1,7 +1,5 @@
 //! Runs `qwen mcp`: adds servers to the settings, connects to them, removes them, signs in to them.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,8 +24,8 @@ use crate::run::place::Place;
 use crate::run::rules::policy_layers;
 use crate::run::rules::tool_lists;
 use crate::run::rules::trust::Trusted;
-use crate::run::runner::Runner;
 use crate::run::runner::servers::{self, Chosen, Wishes};
+use crate::run::runner::{Runner, RunnerOptions};
 use crate::sandbox::{Demand, own_executable};
 use crate::settings::{self, Environment, Settings};
 use crate::tools::Toolbox;
@@ -301,17 +299,16 @@ pub(super) fn runner(
     policy: &crate::policy::Policy,
     environment: &Environment,
 ) -> Result<Runner, CommandError> {
-    let variables: BTreeMap<OsString, OsString> =
-        environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    Runner::new(
-        Arc::clone(&place.workspace),
-        place.checkout.clone(),
-        policy.clone(),
-        place.facts(environment),
-        Demand::Auto,
-        variables,
-        own_executable(),
-    )
+    Runner::new(RunnerOptions {
+        workspace: Arc::clone(&place.workspace),
+        checkout: place.checkout.clone(),
+        policy: policy.clone(),
+        facts: place.facts(environment),
+        demand: Demand::Auto,
+        environment: environment.for_programs(),
+        helper: own_executable(),
+        ignored_outputs: false,
+    })
     .map_err(CommandError::Temporary)
 }
 

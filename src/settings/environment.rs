@@ -1,6 +1,7 @@
 //! Captures the environment that the process was started with, once.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::Origin;
@@ -40,6 +41,11 @@ impl Environment {
     /// Returns the home directory as text; empty without one.
     pub fn home_text(&self) -> String {
         self.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default()
+    }
+
+    /// Returns the variables as programs get them.
+    pub fn for_programs(&self) -> BTreeMap<OsString, OsString> {
+        self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
 
     /// Tells whether a CI system started this process.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use qwen_run::checkouts::Around;
 use qwen_run::git::Checkout;
 use qwen_run::policy::{Facts, LayerText, Policy};
-use qwen_run::run::runner::Runner;
+use qwen_run::run::runner::{Runner, RunnerOptions};
 use qwen_run::tools::{CommandReport, CommandRequest, CommandRunner, Variables};
 use qwen_run::workspace::Workspace;
 
@@ -60,9 +60,16 @@ impl Bench {
             [("PATH".into(), place.path.clone()), ("HOME".into(), place.at("home").into())].into();
         let around = Around::new(&root, &root, Some(&place.at("home")));
         let checkout = Checkout::open(around, Some(&place.path), None).unwrap();
-        let helper = program().into();
-        let runner =
-            Runner::new(Arc::clone(&workspace), checkout, policy, facts, Demand::AtMost(tier), environment, helper);
+        let runner = Runner::new(RunnerOptions {
+            workspace: Arc::clone(&workspace),
+            checkout,
+            policy,
+            facts,
+            demand: Demand::AtMost(tier),
+            environment,
+            helper: program().into(),
+            ignored_outputs: false,
+        });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         Some(Bench { runner: runner.unwrap(), place, workspace, listener })

@@ -17,8 +17,8 @@ use crate::prompt::command::{Command, Segment, called, name_of, printed_variable
 use crate::prompt::context_files::Library as _;
 use crate::settings::Environment;
 use crate::tool_name::ToolId;
-use crate::tools::CommandRequest;
 use crate::tools::skill::{instructions, refusal};
+use crate::tools::{CommandReport, CommandRequest};
 
 use crate::run::error::Failure;
 use crate::run::error::PromptError;
@@ -295,23 +295,33 @@ impl Commands {
         };
         let report = reader.context.runner.run(plan, request).await;
         let report = report.map_err(|error| PromptError::CommandFailed { file, command: run, why: error.message })?;
-        expanded.events.push(Event::Command {
+        if let Some(hooks) = &reader.hooks
+            && let Some(said) = {
+                let output = String::from_utf8_lossy(&report.stdout).into_owned();
+                hooks.after(SHELL, &input, output, report.exit_code != Some(0)).await
+            }
+        {
+            expanded.text.push_str(&format!("[A hook of the user's says: {said}]\n"));
+        }
+        expanded.add_output(command, shown, &report);
+        Ok(())
+    }
+}
+
+impl Expanded {
+    /// Adds the output of a command, and how it ended if it failed.
+    fn add_output(&mut self, command: &str, shown: &str, report: &CommandReport) {
+        self.events.push(Event::Command {
             argv: report.argv.clone(),
             exit_code: report.exit_code,
             duration_ms: u64::try_from(report.duration.as_millis()).unwrap_or(u64::MAX),
             sandboxed: report.sandboxed,
         });
-        let output = String::from_utf8_lossy(&report.stdout);
-        if let Some(hooks) = &reader.hooks
-            && let Some(said) = hooks.after(SHELL, &input, output.to_string(), report.exit_code != Some(0)).await
-        {
-            expanded.text.push_str(&format!("[A hook of the user's says: {said}]\n"));
-        }
-        let (output, _) = without_hidden(&output);
+        let (output, _) = without_hidden(&String::from_utf8_lossy(&report.stdout));
         let end = output.floor_char_boundary(OUTPUT);
-        expanded.text.push_str(output[..end].trim_end_matches('\n'));
+        self.text.push_str(output[..end].trim_end_matches('\n'));
         if end < output.len() || report.missing.stdout > 0 {
-            expanded.text.push_str("\n[the output is longer and was cut]");
+            self.text.push_str("\n[the output is longer and was cut]");
         }
         if report.exit_code != Some(0) {
             let how = match (report.timed_out, report.exit_code) {
@@ -321,9 +331,8 @@ impl Commands {
             };
             let (error, _) = without_hidden(&String::from_utf8_lossy(&report.stderr));
             let end = error.floor_char_boundary(4_000);
-            expanded.text.push_str(&format!("\n[`{command}`: {how}]\n{}", error[..end].trim_end()));
-            expanded.events.push(Event::Warning { message: format!("{shown}: `{command}`: {how}") });
+            self.text.push_str(&format!("\n[`{command}`: {how}]\n{}", error[..end].trim_end()));
+            self.events.push(Event::Warning { message: format!("{shown}: `{command}`: {how}") });
         }
-        Ok(())
     }
 }

@@ -77,66 +77,70 @@ pub struct Place<'a> {
 /// allowed, and for `qwen check repeat … -- COMMAND` the command is judged.
 pub fn action(words: &[String], folder: Option<&str>, judge: &dyn Judge) -> Result<Action, Denial> {
     let texts: Vec<&str> = words.iter().map(String::as_str).collect();
-    let path =
-        |text: &str| normalised(text).ok_or_else(|| Denial::new(format!("`{text}` is not a path in the workspace")));
-    match texts.as_slice() {
-        ["qwen", "check", name @ ("changelog" | "markdown-shape" | "repeat"), rest @ ..] => {
-            let unknown = |word: &str| Denial::new(format!("`qwen check {name}` has no option `{word}`"));
-            let end = if *name == "repeat" { rest.iter().position(|word| *word == "--") } else { None };
-            let (own, command) = rest.split_at(end.unwrap_or(rest.len()));
-            let mut options: BTreeMap<&str, &str> = BTreeMap::new();
-            let mut files = Vec::new();
-            let mut words = own.iter().copied();
-            let known: &[&str] = match *name {
-                "changelog" => &["--file", "--heading", "--since"],
-                "repeat" => &["--times"],
-                _ => &[],
-            };
-            while let Some(word) = words.next() {
-                match word.split_once('=').unwrap_or((word, "")) {
-                    ("--summary", "") if *name == "repeat" => {}
-                    (option, _) if option.starts_with("--") && !known.contains(&option) => return Err(unknown(word)),
-                    (option, value) if option.starts_with("--") => {
-                        let value = if word.contains('=') { Some(value) } else { words.next() };
-                        let value = value.filter(|value| !value.is_empty());
-                        let value = value.ok_or_else(|| Denial::new(format!("{option} needs a value")))?;
-                        options.insert(option, value);
-                    }
-                    _ if *name == "markdown-shape" => files.push(path(word)?),
-                    _ => return Err(unknown(word)),
-                }
+    let ["qwen", "check", name @ ("changelog" | "markdown-shape" | "repeat"), rest @ ..] = texts.as_slice() else {
+        return Ok(Action::Command(plan(&texts, folder, judge)?));
+    };
+    let end = if *name == "repeat" { rest.iter().position(|word| *word == "--") } else { None };
+    let (own, command) = rest.split_at(end.unwrap_or(rest.len()));
+    let (options, files) = options(name, own)?;
+    let value = |option: &str| {
+        let found = options.get(option).copied();
+        found.ok_or_else(|| Denial::new(format!("`qwen check {name}` needs {option}=…")))
+    };
+    match *name {
+        "changelog" => {
+            let since = value("--since")?;
+            if since.starts_with('-') {
+                return Err(Denial::new(format!("`{since}` is not a revision")));
             }
-            let value = |option: &str| {
-                let found = options.get(option).copied();
-                found.ok_or_else(|| Denial::new(format!("`qwen check {name}` needs {option}=…")))
-            };
-            match *name {
-                "changelog" => {
-                    let since = value("--since")?;
-                    if since.starts_with('-') {
-                        return Err(Denial::new(format!("`{since}` is not a revision")));
-                    }
-                    let file = readable(path(value("--file")?)?, judge)?;
-                    Ok(Action::Changelog { file, heading: value("--heading")?.to_owned(), since: since.to_owned() })
-                }
-                "markdown-shape" => {
-                    let [source, target] = <[RelPath; 2]>::try_from(files)
-                        .map_err(|_| Denial::new("`qwen check markdown-shape` takes a SOURCE and a TARGET"))?;
-                    Ok(Action::Shape { source: readable(source, judge)?, target: readable(target, judge)? })
-                }
-                _ => {
-                    let times = options.get("--times").copied().unwrap_or("10");
-                    let number = times.parse().ok().filter(|times| (1..=1000).contains(times));
-                    let times = number.ok_or_else(|| Denial::new(format!("--times={times} is not 1 to 1000")))?;
-                    let [_, command @ ..] = command else {
-                        return Err(Denial::new("`qwen check repeat` without `-- COMMAND`").by("G4"));
-                    };
-                    Ok(Action::Repeat { times, plan: plan(command, folder, judge)? })
-                }
-            }
+            let file = readable(in_workspace(value("--file")?)?, judge)?;
+            Ok(Action::Changelog { file, heading: value("--heading")?.to_owned(), since: since.to_owned() })
         }
-        _ => Ok(Action::Command(plan(&texts, folder, judge)?)),
+        "markdown-shape" => {
+            let [source, target] = <[RelPath; 2]>::try_from(files)
+                .map_err(|_| Denial::new("`qwen check markdown-shape` takes a SOURCE and a TARGET"))?;
+            Ok(Action::Shape { source: readable(source, judge)?, target: readable(target, judge)? })
+        }
+        _ => {
+            let times = options.get("--times").copied().unwrap_or("10");
+            let number = times.parse().ok().filter(|times| (1..=1000).contains(times));
+            let times = number.ok_or_else(|| Denial::new(format!("--times={times} is not 1 to 1000")))?;
+            let [_, command @ ..] = command else {
+                return Err(Denial::new("`qwen check repeat` without `-- COMMAND`").by("G4"));
+            };
+            Ok(Action::Repeat { times, plan: plan(command, folder, judge)? })
+        }
     }
+}
+
+/// Reads the words of a built-in check: its options, and the files of `markdown-shape`.
+fn options<'a>(name: &str, words: &[&'a str]) -> Result<(BTreeMap<&'a str, &'a str>, Vec<RelPath>), Denial> {
+    let unknown = |word: &str| Denial::new(format!("`qwen check {name}` has no option `{word}`"));
+    let known: &[&str] = match name {
+        "changelog" => &["--file", "--heading", "--since"],
+        "repeat" => &["--times"],
+        _ => &[],
+    };
+    let (mut options, mut files) = (BTreeMap::new(), Vec::new());
+    let mut words = words.iter().copied();
+    while let Some(word) = words.next() {
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("--summary", "") if name == "repeat" => {}
+            (option, _) if option.starts_with("--") && !known.contains(&option) => return Err(unknown(word)),
+            (option, value) if option.starts_with("--") => {
+                let value = if word.contains('=') { Some(value) } else { words.next() };
+                let value = value.filter(|value| !value.is_empty());
+                options.insert(option, value.ok_or_else(|| Denial::new(format!("{option} needs a value")))?);
+            }
+            _ if name == "markdown-shape" => files.push(in_workspace(word)?),
+            _ => return Err(unknown(word)),
+        }
+    }
+    Ok((options, files))
+}
+
+fn in_workspace(text: &str) -> Result<RelPath, Denial> {
+    normalised(text).ok_or_else(|| Denial::new(format!("`{text}` is not a path in the workspace")))
 }
 
 /// Built-in checks read files under the policy's rules.

@@ -112,70 +112,9 @@ impl SandboxLauncher {
     async fn start(&self, config: &Config, program: &Program) -> Result<Launched, String> {
         let network = self.network(config);
         let (sandbox, private) = self.sandbox(network.clone()).await?;
-        let (tree, tree_reads) = self.place.tree.clone();
-        let inside = |path: &Path| path.strip_prefix(&self.place.workspace).ok().map(|below| tree.join(below));
-        let mut read = tree_reads;
-        if config.is_operators() {
-            let home = self.place.environment.get(std::ffi::OsStr::new("HOME")).map(Path::new);
-            read.extend(named_by(program, home));
-        }
-        let seen_at_home = self.place.seen_at_home;
-        let mut write = Vec::new();
-        let mut writes_tree = false;
-        for folder in self.place.policy.mcp_write(&config.name) {
-            let folder = self.place.workspace.join(folder);
-            writes_tree |= inside(&folder).is_some();
-            write.push(inside(&folder).unwrap_or(folder));
-        }
-        if seen_at_home {
-            write.retain(|folder| !folder.starts_with(&tree));
-        }
-        let moved = |text: &String| match (self.place.workspace.to_str(), tree.to_str()) {
-            (Some(from), Some(to)) if !seen_at_home => with_path(text, from, to),
-            (Some(_) | None, Some(_) | None) => text.clone(),
-        };
-        let directory = match program.cwd.as_ref().map(|cwd| self.place.workspace.join(cwd)) {
-            None => RelPath::root(),
-            Some(cwd) => match cwd.strip_prefix(&self.place.workspace).ok().and_then(RelPath::new) {
-                Some(below) => below,
-                None => return Err(format!("cwd {} is outside the workspace", cwd.display())),
-            },
-        };
-        let words: Vec<String> =
-            std::iter::once(program.command.clone()).chain(program.args.iter().map(moved)).collect();
-        let plan = CommandPlan {
-            directory,
-            start: Start::Pipeline(vec![words]),
-            form: None,
-            named: Vec::new(),
-            profile: SandboxProfile {
-                // In namespaces a single directory of the tree cannot be made writable: writes elsewhere are judged
-                // afterwards.
-                tree: if seen_at_home && writes_tree { TreeAccess::Writable } else { TreeAccess::ReadOnly },
-                network,
-                git: GitAccess::ReadOnly,
-            },
-            // The author of the settings named it; a warning is shown if nothing isolates it.
-            isolation: Isolation::None,
-            programs: vec![program.command.clone()],
-            unchanged: Vec::new(),
-        };
-        let mut variables: Vec<(String, String)> = Vec::new();
-        if !seen_at_home {
-            // A read-only cache is of no use to a program that must download a server first.
-            variables.push(("npm_config_cache".into(), private.join("home/.npm").display().to_string()));
-        }
-        variables.extend(program.env.iter().map(|(name, value)| (name.clone(), moved(value))));
-        let request = RunRequest {
-            seen_at: Some(self.place.workspace.clone()),
-            read,
-            write,
-            mounts: self.place.mounts.clone(),
-            read_only: self.place.read_only.clone(),
-            hidden: self.place.hidden.clone(),
-            variables,
-            ..RunRequest::in_folder(tree, Duration::MAX)
-        };
+        let (write, writes_tree) = self.writable(config);
+        let plan = self.plan(program, network, writes_tree)?;
+        let request = self.request(config, program, write, &private);
         let piped = sandbox.pipe(&plan, request).await.map_err(|error| error.to_string())?;
         let note = (!sandbox.tier().isolates()).then(|| format!("it runs {}", sandbox.confinement().describe()));
         Ok(Launched {
@@ -185,6 +124,78 @@ impl SandboxLauncher {
             process: Box::new(Alive(piped.lifeline)),
             note,
         })
+    }
+
+    /// Returns a text that names the workspace as the server sees it.
+    fn as_seen(&self, text: &str) -> String {
+        self.moved().map_or_else(|| text.to_owned(), |(from, to)| with_path(text, &from, &to))
+    }
+
+    /// Returns the directories that a server may write, and whether it writes in the tree.
+    ///
+    /// In namespaces a single directory of the tree cannot be made writable: writes elsewhere are judged afterwards.
+    fn writable(&self, config: &Config) -> (Vec<PathBuf>, bool) {
+        let (workspace, tree) = (&self.place.workspace, &self.place.tree.0);
+        let (mut write, mut writes_tree) = (Vec::new(), false);
+        for folder in self.place.policy.mcp_write(&config.name) {
+            let folder = workspace.join(folder);
+            let inside = folder.strip_prefix(workspace).ok().map(|below| tree.join(below));
+            writes_tree |= inside.is_some();
+            write.push(inside.unwrap_or(folder));
+        }
+        if self.place.seen_at_home {
+            write.retain(|folder| !folder.starts_with(tree));
+        }
+        (write, writes_tree)
+    }
+
+    fn plan(&self, program: &Program, network: Network, writes_tree: bool) -> Result<CommandPlan, String> {
+        let cwd = program.cwd.as_ref().map(|cwd| self.place.workspace.join(cwd));
+        let below = |cwd: &PathBuf| cwd.strip_prefix(&self.place.workspace).ok().and_then(RelPath::new);
+        let directory = match &cwd {
+            None => RelPath::root(),
+            Some(cwd) => below(cwd).ok_or_else(|| format!("cwd {} is outside the workspace", cwd.display()))?,
+        };
+        let words = std::iter::once(program.command.clone()).chain(program.args.iter().map(|text| self.as_seen(text)));
+        Ok(CommandPlan {
+            directory,
+            start: Start::Pipeline(vec![words.collect()]),
+            form: None,
+            named: Vec::new(),
+            profile: SandboxProfile {
+                tree: if self.place.seen_at_home && writes_tree { TreeAccess::Writable } else { TreeAccess::ReadOnly },
+                network,
+                git: GitAccess::ReadOnly,
+            },
+            // The author of the settings named it; a warning is shown if nothing isolates it.
+            isolation: Isolation::None,
+            programs: vec![program.command.clone()],
+            unchanged: Vec::new(),
+        })
+    }
+
+    fn request(&self, config: &Config, program: &Program, write: Vec<PathBuf>, private: &Path) -> RunRequest {
+        let (tree, mut read) = self.place.tree.clone();
+        if config.is_operators() {
+            let home = self.place.environment.get(std::ffi::OsStr::new("HOME")).map(Path::new);
+            read.extend(named_by(program, home));
+        }
+        let mut variables: Vec<(String, String)> = Vec::new();
+        if !self.place.seen_at_home {
+            // A read-only cache is of no use to a program that must download a server first.
+            variables.push(("npm_config_cache".into(), private.join("home/.npm").display().to_string()));
+        }
+        variables.extend(program.env.iter().map(|(name, value)| (name.clone(), self.as_seen(value))));
+        RunRequest {
+            seen_at: Some(self.place.workspace.clone()),
+            read,
+            write,
+            mounts: self.place.mounts.clone(),
+            read_only: self.place.read_only.clone(),
+            hidden: self.place.hidden.clone(),
+            variables,
+            ..RunRequest::in_folder(tree, Duration::MAX)
+        }
     }
 }
 

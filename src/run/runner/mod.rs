@@ -1,14 +1,15 @@
 //! Runs commands in the command workspace inside the sandbox, and stages what they changed.
 
 mod git_commands;
+mod git_view;
+mod held;
 pub mod launcher;
 pub mod servers;
 mod surroundings;
 pub mod tools;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,58 +17,57 @@ use std::time::Instant;
 
 use tokio::sync::Mutex;
 
-use crate::base::digest::sha256;
 use crate::change::{Change, Entry};
+use crate::git::Checkout;
 use crate::git::repository::Repository;
-use crate::git::{Checkout, git_environment, private_git_configuration};
 use crate::model::BoxFuture;
 use crate::path::RelPath;
 use crate::policy::Facts;
-use crate::policy::grant::{GitAccess, Start, TreeAccess};
-use crate::policy::packages::{is_cache, packages_of};
-use crate::policy::programs::only_reads;
+use crate::policy::grant::{GitAccess, TreeAccess};
 use crate::policy::{CommandPlan, Policy};
 use crate::sandbox::{
-    Captured, Confinement, Demand, LentTree, Mounted, Names, RunOutput, RunRequest, Sandbox, SandboxError,
-    SandboxOptions, Tier, named,
+    Captured, Confinement, Demand, LentTree, Names, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier,
+    named,
 };
 use crate::tools::mcp::Config;
-use crate::tools::{Background, CommandReport, CommandRequest, CommandRunner, MissingOutput, ToolError, ToolErrorKind};
+use crate::tools::{Background, CommandReport, CommandRequest, CommandRunner, MissingOutput, ToolError};
 use crate::workspace::Workspace;
 use crate::workspace::disk::Disk;
 use crate::workspace::temporary::Temporary;
-use crate::workspace::tree::{Collected, CommandTree, LeftOut, Scratch, TreeOptions, WhyLeftOut};
+use crate::workspace::tree::{Collected, CommandTree, LeftOut, TreeOptions, WhyLeftOut};
 use crate::workspace::untouched::Untouched;
 
 use crate::run::rules::judge::judge_change;
-use crate::run::runner::git_commands::{is_git_and_readers, is_judged_git};
 use crate::run::runner::launcher::Place;
-use crate::run::runner::surroundings::Surroundings;
+use crate::run::runner::surroundings::{OBJECTS_AT, Surroundings};
 
-/// Where commands in namespaces see the repository's objects: their own objects are at the usual path.
-const OBJECTS_AT: &str = "/.qwen/objects";
-
-/// Where a git command in namespaces sees git's directory that other programs must not find.
-const GIT_AT: &str = "/.qwen/git";
-
-/// The most links from a program's name to the program.
-const MOST_LINKS: usize = 40;
+/// What the commands of a run are started with.
+pub struct RunnerOptions {
+    /// What is staged.
+    pub workspace: Arc<Workspace>,
+    /// The workspace's place in its repository.
+    pub checkout: Checkout,
+    /// The policy that judges what they change.
+    pub policy: Policy,
+    /// What the policy must know of this run.
+    pub facts: Facts,
+    /// The required isolation.
+    pub demand: Demand,
+    /// The environment that this process was started with.
+    pub environment: BTreeMap<OsString, OsString>,
+    /// This program's executable.
+    pub helper: PathBuf,
+    /// Whether what they leave in ignored files and directories is delivered (`sandbox.workspace: in-place`).
+    pub ignored_outputs: bool,
+}
 
 /// Runs the commands of a run.
 pub struct Runner {
-    workspace: Arc<Workspace>,
-    checkout: Checkout,
-    policy: Policy,
-    facts: Facts,
-    demand: Demand,
-    environment: BTreeMap<OsString, OsString>,
-    helper: PathBuf,
+    options: RunnerOptions,
     private: Temporary,
     confinement: OnceLock<Confinement>,
     sandbox: OnceLock<Sandbox>,
     lent: Mutex<Option<CommandTree>>,
-    /// What commands leave in ignored files and directories is delivered (`sandbox.workspace: in-place`).
-    ignored_outputs: bool,
     lent_root: OnceLock<PathBuf>,
     happened: Happened,
     /// The project's fingerprint before the first writing command that runs without a private file system.
@@ -91,28 +91,13 @@ struct Happened {
 
 impl Runner {
     /// Prepares a runner; nothing is started or copied before the first command.
-    pub fn new(
-        workspace: Arc<Workspace>,
-        checkout: Checkout,
-        policy: Policy,
-        facts: Facts,
-        demand: Demand,
-        environment: BTreeMap<OsString, OsString>,
-        helper: PathBuf,
-    ) -> std::io::Result<Runner> {
+    pub fn new(options: RunnerOptions) -> std::io::Result<Runner> {
         Ok(Runner {
-            private: Temporary::outside("run-", workspace.root())?,
-            workspace,
-            checkout,
-            policy,
-            facts,
-            demand,
-            environment,
-            helper,
+            private: Temporary::outside("run-", options.workspace.root())?,
+            options,
             confinement: OnceLock::new(),
             sandbox: OnceLock::new(),
             lent: Mutex::default(),
-            ignored_outputs: false,
             lent_root: OnceLock::new(),
             happened: Happened::default(),
             attributes: OnceLock::new(),
@@ -120,14 +105,9 @@ impl Runner {
         })
     }
 
-    /// Keeps in mind what commands leave in ignored files and directories: it will be delivered with the change.
-    pub fn with_ignored_outputs(self, wanted: bool) -> Runner {
-        Runner { ignored_outputs: wanted, ..self }
-    }
-
     /// Tells whether what commands leave in ignored files and directories is delivered.
     pub fn delivers_ignored(&self) -> bool {
-        self.ignored_outputs
+        self.options.ignored_outputs
     }
 
     /// Gives the tree away in which commands worked; no command is to run any more.
@@ -141,7 +121,7 @@ impl Runner {
     }
 
     fn repository(&self) -> Option<&Repository> {
-        self.checkout.repository.as_ref()
+        self.options.checkout.repository.as_ref()
     }
 
     /// Returns the run's own directory of full outputs.
@@ -154,8 +134,8 @@ impl Runner {
         if let Some(found) = self.confinement.get() {
             return Ok(found);
         }
-        let (network, private) = (self.policy.network_shell(), self.private.path());
-        let found = Confinement::detect(self.demand, network, &self.helper, private)?;
+        let (network, private) = (self.options.policy.network_shell(), self.private.path());
+        let found = Confinement::detect(self.options.demand, network, &self.options.helper, private)?;
         Ok(self.confinement.get_or_init(|| found))
     }
 
@@ -164,16 +144,16 @@ impl Runner {
         if let Some(sandbox) = self.sandbox.get() {
             return Ok(sandbox);
         }
-        let env = self.policy.env();
+        let env = self.options.policy.env();
         let sandbox = Sandbox::new(SandboxOptions {
             confinement: self.confinement()?.clone(),
-            helper: self.helper.clone(),
+            helper: self.options.helper.clone(),
             private: self.private.path().to_path_buf(),
-            workspace: self.workspace.root().to_path_buf(),
-            programs: self.checkout.programs.clone(),
-            environment: self.environment.clone(),
+            workspace: self.options.workspace.root().to_path_buf(),
+            programs: self.options.checkout.programs.clone(),
+            environment: self.options.environment.clone(),
             disk: &Disk,
-            read_system: self.policy.read_system().into_iter().map(PathBuf::from).collect(),
+            read_system: self.options.policy.read_system().into_iter().map(PathBuf::from).collect(),
             names: Names::of_the_system(),
             env_pass: env.pass,
             env_set: env.set.into_iter().collect(),
@@ -190,7 +170,7 @@ impl Runner {
     pub fn seen_root(&self) -> String {
         let root = match self.lent_root.get() {
             Some(lent) if self.tier() != Tier::T3 => lent.as_path(),
-            Some(_) | None => self.workspace.root(),
+            Some(_) | None => self.options.workspace.root(),
         };
         root.display().to_string()
     }
@@ -203,7 +183,7 @@ impl Runner {
     /// Remembers the modes and times of the whole repository, where isolation does not hold them.
     fn remember_attributes(&self) {
         if self.tier() == Tier::T2 {
-            let top = self.repository().map_or(self.workspace.root(), |repository| &repository.top);
+            let top = self.repository().map_or(self.options.workspace.root(), |repository| &repository.top);
             self.attributes.get_or_init(|| Untouched::remember(top, Vec::new()));
         }
     }
@@ -218,9 +198,9 @@ impl Runner {
     /// Judges a path that a command changed, like a write of a tool.
     fn judge(&self, path: &RelPath, change: &Change) -> Result<(), String> {
         if change.before != Entry::Absent {
-            self.policy.may_change(path, &self.facts).map_err(|denial| denial.reason)?;
+            self.options.policy.may_change(path, &self.options.facts).map_err(|denial| denial.reason)?;
         }
-        judge_change(&self.policy, &self.facts, path, change)
+        judge_change(&self.options.policy, &self.options.facts, path, change)
     }
 
     /// Returns the command workspace as it is staged now; the first call makes it. `alone`: programs in it never overlap.
@@ -237,16 +217,16 @@ impl Runner {
         let lent = match slot {
             Some(lent) => lent,
             None => {
-                let may_read = self.policy.reader(&self.facts);
+                let may_read = self.options.policy.reader(&self.options.facts);
                 let options = TreeOptions {
                     repository: self.repository(),
                     may_read: &may_read,
-                    copy_max: self.policy.copy_max(),
+                    copy_max: self.options.policy.copy_max(),
                     parent: Some(self.private.path()),
                     objects_at: (self.tier() == Tier::T3).then_some(Path::new(OBJECTS_AT)),
                     until,
                     layers,
-                    ignored_outputs: self.ignored_outputs,
+                    ignored_outputs: self.options.ignored_outputs,
                 };
                 let made = self.lend_anew(&options, earlier.as_ref());
                 if made.is_err() {
@@ -256,18 +236,18 @@ impl Runner {
             }
         };
         let _first = self.lent_root.set(lent.root().to_path_buf());
-        lent.sync_in(&self.workspace.changes()).map_err(no_tree)?;
+        lent.sync_in(&self.options.workspace.changes()).map_err(no_tree)?;
         Ok(lent)
     }
 
     /// Makes a tree; where it takes the place of another one, what commands left there in ignored directories comes
     /// along if it will be delivered.
     fn lend_anew(&self, options: &TreeOptions<'_>, earlier: Option<&CommandTree>) -> Result<CommandTree, ToolError> {
-        let mut lent = CommandTree::make(self.workspace.root(), options).map_err(no_tree)?;
+        let mut lent = CommandTree::make(self.options.workspace.root(), options).map_err(no_tree)?;
         match earlier {
-            Some(earlier) if self.ignored_outputs => {
-                lent.sync_in(&self.workspace.changes()).map_err(no_tree)?;
-                let taken = lent.take_over(earlier, &self.workspace.changes());
+            Some(earlier) if self.options.ignored_outputs => {
+                lent.sync_in(&self.options.workspace.changes()).map_err(no_tree)?;
+                let taken = lent.take_over(earlier, &self.options.workspace.changes());
                 taken.map_err(|error| ToolError::failed(format!("cannot create the command workspace: {error}")))?;
             }
             Some(_) => self.happened.is_copied_anew.store(true, Ordering::Relaxed),
@@ -297,27 +277,27 @@ impl Runner {
             surroundings = self.surroundings(lent, TreeAccess::ReadOnly, access, hides_git);
             (found, std::mem::take(&mut surroundings.read))
         };
-        let writes = programs.iter().any(|config| !self.policy.mcp_write(&config.name).is_empty());
+        let writes = programs.iter().any(|config| !self.options.policy.mcp_write(&config.name).is_empty());
         let _first = self.servers_write.set(writes);
         Ok(Place {
-            policy: self.policy.clone(),
-            workspace: self.workspace.root().to_path_buf(),
+            policy: self.options.policy.clone(),
+            workspace: self.options.workspace.root().to_path_buf(),
             tree,
             mounts: surroundings.mounts,
             read_only: surroundings.read_only,
             hidden: surroundings.hidden,
             seen_at_home: self.tier() == Tier::T3,
             private: self.private.path().to_path_buf(),
-            demand: self.demand,
-            programs: self.checkout.programs.clone(),
-            environment: self.environment.clone(),
-            helper: self.helper.clone(),
+            demand: self.options.demand,
+            programs: self.options.checkout.programs.clone(),
+            environment: self.options.environment.clone(),
+            helper: self.options.helper.clone(),
         })
     }
 
     async fn show(&self) -> Result<(), ToolError> {
         match self.lent.lock().await.as_mut() {
-            Some(lent) => lent.sync_in(&self.workspace.changes()).map_err(no_tree),
+            Some(lent) => lent.sync_in(&self.options.workspace.changes()).map_err(no_tree),
             None => Ok(()),
         }
     }
@@ -328,198 +308,10 @@ impl Runner {
         }
         let mut slot = self.lent.lock().await;
         let Some(lent) = slot.as_mut() else { return Ok(Vec::new()) };
-        let collected = lent.sync_out(&self.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
-        self.workspace.note_refusals(&collected.refused);
+        let collected =
+            lent.sync_out(&self.options.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
+        self.options.workspace.note_refusals(&collected.refused);
         Ok(refusals(&collected))
-    }
-
-    /// Returns the pinned programs that a command starts; one that differs from the policy's digest is an error.
-    fn pinned(&self, plan: &CommandPlan, lent: &CommandTree) -> Result<Vec<PathBuf>, ToolError> {
-        let mut found = Vec::new();
-        for (path, wanted) in self.policy.pinned_programs() {
-            let is_it = |name: &String| name.contains('/') && RelPath::new(name).as_ref() == Some(&path);
-            if !plan.programs.iter().any(is_it) {
-                continue;
-            }
-            // Any other program that can write could replace it.
-            let mut others = plan.programs.iter().filter(|name| !is_it(name));
-            let writes = match &plan.start {
-                Start::Pipeline(_) => false,
-                Start::Script(text) | Start::AsWritten(text) => text.contains('>'),
-            };
-            if writes || others.any(|name| !only_reads(name)) {
-                return Err(ToolError {
-                    message: format!(
-                        "Denied by policy: {path} is pinned, and other parts of the same command could change it. Start \
-                         it in a command of its own, or with programs that only read."
-                    ),
-                    kind: ToolErrorKind::Denied,
-                });
-            }
-            // The name is relative to the root; in another directory it would be another program.
-            let moves = matches!(&plan.start, Start::Script(text) if text.contains("cd -P"));
-            if moves || !plan.directory.is_root() {
-                return Err(ToolError::failed(format!(
-                    "{path} is pinned by the policy and is started at the root alone"
-                )));
-            }
-            let sum = match lent.entry(&path) {
-                Ok(Entry::File { content, .. }) => Some(sha256(&content)),
-                Ok(Entry::Absent | Entry::Link { .. }) | Err(_) => None,
-            };
-            if sum.as_deref() != Some(wanted.to_lowercase().as_str()) {
-                return Err(ToolError::failed(format!(
-                    "{path} was not started: it is not the file that the policy pins (sha256 {wanted})"
-                )));
-            }
-            found.push(path.as_path().to_path_buf());
-        }
-        Ok(found)
-    }
-
-    /// Returns the programs of the workspace that a command runs by a rule without a digest, and what they load; one
-    /// that changed since the run began is refused.
-    fn unchanged(&self, plan: &CommandPlan, lent: &CommandTree) -> Result<Vec<PathBuf>, ToolError> {
-        let refuse = |path: &RelPath, why: &str| ToolError {
-            message: format!("Denied by policy: {path} {why}. Installed programs and wrappers run as they were."),
-            kind: ToolErrorKind::Denied,
-        };
-        let mut held: Vec<PathBuf> = Vec::new();
-        let mut packages = BTreeSet::new();
-        let mut seen = 0;
-        let mut pending = plan.unchanged.clone();
-        while let Some(path) = pending.pop() {
-            seen += 1;
-            let before = Disk.entry(&path.under(self.workspace.root())).ok();
-            let now = lent.entry(&path).ok();
-            if before.is_none() || before != now || seen > MOST_LINKS + plan.unchanged.len() {
-                return Err(refuse(&path, "is not as it was when the run began"));
-            }
-            packages.extend(packages_of(&path));
-            match now {
-                Some(Entry::Link { target }) => {
-                    let folder = path.parent().unwrap_or_default();
-                    pending.extend(folder.join(OsStr::from_bytes(&target)));
-                    // Its directory holds the link; the root is where commands work.
-                    held.extend((!folder.is_root()).then(|| folder.as_path().to_path_buf()));
-                }
-                Some(Entry::File { .. }) => held.push(path.as_path().to_path_buf()),
-                Some(Entry::Absent) | None => {}
-            }
-        }
-        let staged = self.workspace.changes();
-        for directory in packages {
-            let counts = |path: &&RelPath| path.is_under(&directory) && !is_cache(&directory, path);
-            let changed = match staged.iter().map(|(path, _)| path).find(counts) {
-                Some(path) => Some(path.clone()),
-                None => lent
-                    .changed_below(&directory, &|path| is_cache(&directory, path))
-                    .map_err(|error| ToolError::failed(format!("{directory} cannot be looked through: {error}")))?,
-            };
-            if let Some(path) = changed {
-                return Err(refuse(&path, "is not as it was when the run began"));
-            }
-        }
-        Ok(held)
-    }
-
-    /// Tells whether a scratch directory is mounted over git's own.
-    fn stands_in(&self, git: &Scratch) -> bool {
-        self.tier() == Tier::T3 && git.stands_for.symlink_metadata().is_ok_and(|found| found.is_dir())
-    }
-
-    /// Tells whether a command must not find a repository: it runs other programs than git under the rules on reading.
-    fn hides_git(&self, plan: &CommandPlan, lent: &CommandTree) -> bool {
-        plan.profile.git != GitAccess::None && !is_judged_git(plan) && self.may_show_unreadable(lent)
-    }
-
-    /// Tells whether git's objects may contain a file that must not be read.
-    fn may_show_unreadable(&self, lent: &CommandTree) -> bool {
-        lent.git().is_some() && self.policy.unreadable_of_history(&self.facts).map_or(true, |found| !found.is_empty())
-    }
-
-    /// Returns what commands find besides their tree.
-    fn surroundings(&self, lent: &CommandTree, tree: TreeAccess, access: GitAccess, hides_git: bool) -> Surroundings {
-        let mut around = Surroundings { read: lent.reads().to_vec(), ..Surroundings::default() };
-        if hides_git {
-            around.read.clear();
-            // In a copy it is not there at all.
-            if self.tier() == Tier::T3
-                && lent.git().is_some_and(|git| git.work_tree == lent.root() && git.work_tree == self.workspace.root())
-            {
-                around.hidden.push(".git".into());
-            }
-        } else if let Some(git) = lent.git() {
-            match access {
-                GitAccess::None => around.read.clear(),
-                GitAccess::ReadOnly => around.read.push(git.folder.clone()),
-                GitAccess::Scratch => around.write.push(git.folder.clone()),
-            }
-            if self.tier() == Tier::T3 {
-                // It is seen at another path.
-                around.read.retain(|path| *path != git.folder);
-                around.write.clear();
-                self.mount_git(lent, git, tree, access, &mut around);
-            }
-        }
-        around
-    }
-
-    /// Adds git's scratch directory and the real objects to what a command in namespaces finds.
-    fn mount_git(
-        &self,
-        lent: &CommandTree,
-        git: &Scratch,
-        tree: TreeAccess,
-        access: GitAccess,
-        around: &mut Surroundings,
-    ) {
-        around.read.retain(|path| *path != git.objects);
-        if access != GitAccess::None {
-            around.mounts.push(Mounted { at: OBJECTS_AT.into(), from: git.objects.clone(), write: false });
-        }
-        let write = access == GitAccess::Scratch;
-        if git.is_apart() {
-            if access != GitAccess::None {
-                around.mounts.push(Mounted { at: GIT_AT.into(), from: git.folder.clone(), write });
-            }
-        } else if lent.layer().is_some() || !git.folder.starts_with(lent.root()) {
-            if self.stands_in(git) {
-                around.mounts.push(Mounted { at: git.stands_for.clone(), from: git.folder.clone(), write });
-            }
-        } else if write && tree == TreeAccess::ReadOnly {
-            let at = self.workspace.root().join(".git");
-            around.mounts.push(Mounted { at, from: git.folder.clone(), write });
-        } else if !write && tree == TreeAccess::Writable {
-            around.read_only.push(".git".into());
-        }
-    }
-
-    /// Returns the variables for git in a command: it finds no other repository than that of the tree.
-    fn git_variables(&self, sandbox: &Sandbox, lent: &CommandTree, plan: &CommandPlan) -> Vec<(String, String)> {
-        let mut variables = git_environment();
-        let seen = if sandbox.tier() == Tier::T3 { self.workspace.root() } else { lent.root() };
-        let (git_dir, top) = match lent.git() {
-            None => (None, Some(seen)),
-            Some(git) if sandbox.tier() == Tier::T3 => {
-                let at = if git.is_apart() { Path::new(GIT_AT) } else { &git.stands_for };
-                (Some(at), git.stands_for.parent())
-            }
-            Some(git) => (Some(git.folder.as_path()), Some(git.work_tree.as_path())),
-        };
-        let mut set = |name: &str, path: Option<&Path>| {
-            variables.extend(path.and_then(Path::to_str).map(|path| (name.to_owned(), path.to_owned())));
-        };
-        set("GIT_CEILING_DIRECTORIES", top.and_then(Path::parent));
-        // Other programs may start a git of their own, for a repository of their own.
-        if is_judged_git(plan) {
-            set("GIT_DIR", git_dir);
-            set("GIT_WORK_TREE", top.filter(|_| git_dir.is_some()));
-        }
-        if is_git_and_readers(plan) {
-            variables.extend(private_git_configuration());
-        }
-        variables
     }
 
     /// Starts a command in its tree and waits for its end; the outer error says why it must not be started.
@@ -545,7 +337,7 @@ impl Runner {
             // What was checked is what runs, whatever the rest of the command does.
             around.read_only.extend(held);
         }
-        let home = self.environment.get(OsStr::new("HOME")).map(Path::new);
+        let home = self.options.environment.get(OsStr::new("HOME")).map(Path::new);
         around.read.extend(named::shown(plan.named.iter().map(PathBuf::as_path), home));
         let tree = match lent.layer() {
             Some(layer) => LentTree::Overlay {
@@ -557,7 +349,7 @@ impl Runner {
         };
         let run = RunRequest {
             tree,
-            seen_at: Some(self.workspace.root().to_path_buf()),
+            seen_at: Some(self.options.workspace.root().to_path_buf()),
             read: around.read,
             write: around.write,
             mounts: around.mounts,
@@ -585,8 +377,30 @@ impl Runner {
             output = self.start(sandbox, lent, plan, &request).await;
         }
         let output = output?.map_err(|error| ToolError::failed(error.to_string()))?;
-        let collected = lent.sync_out(&self.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
-        self.workspace.note_refusals(&collected.refused);
+        let collected =
+            lent.sync_out(&self.options.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
+        self.options.workspace.note_refusals(&collected.refused);
+        let notes = self.notes(plan, lent, &output, &collected);
+        let bytes = |captured: &Captured| (captured.text(), captured.missing);
+        let ((stdout, stdout_missing), (stderr, stderr_missing)) = (bytes(&output.stdout), bytes(&output.stderr));
+        Ok(CommandReport {
+            sandboxed: output.sandboxed(),
+            stdout,
+            stderr,
+            missing: MissingOutput { stdout: stdout_missing, stderr: stderr_missing },
+            exit_code: output.exit_code,
+            signal: output.signal,
+            timed_out: output.timed_out,
+            background: Background::of(output.pgid, &output.background_pids),
+            duration: output.duration,
+            argv: output.argv,
+            notes,
+            changed: collected.staged.iter().map(|(path, _)| path.to_string_lossy()).collect(),
+        })
+    }
+
+    /// Says what the reader of a command's output should know; some of it once a run.
+    fn notes(&self, plan: &CommandPlan, lent: &CommandTree, output: &RunOutput, collected: &Collected) -> Vec<String> {
         let mut notes = output.notes.clone();
         if self.happened.is_copied_anew.swap(false, Ordering::Relaxed) {
             notes.push("commands now run in a fresh copy; ignored build output is not available".to_owned());
@@ -607,26 +421,11 @@ impl Runner {
                     .to_owned(),
             );
         }
-        notes.extend(refusals(&collected));
+        notes.extend(refusals(collected));
         if plan.profile.git == GitAccess::Scratch && plan.programs.iter().any(|name| name == "git") {
             notes.push("git changes made by this command are discarded when the run ends".to_owned());
         }
-        let bytes = |captured: &Captured| (captured.text(), captured.missing);
-        let ((stdout, stdout_missing), (stderr, stderr_missing)) = (bytes(&output.stdout), bytes(&output.stderr));
-        Ok(CommandReport {
-            sandboxed: output.sandboxed(),
-            stdout,
-            stderr,
-            missing: MissingOutput { stdout: stdout_missing, stderr: stderr_missing },
-            exit_code: output.exit_code,
-            signal: output.signal,
-            timed_out: output.timed_out,
-            background: Background::of(output.pgid, &output.background_pids),
-            duration: output.duration,
-            argv: output.argv,
-            notes,
-            changed: collected.staged.iter().map(|(path, _)| path.to_string_lossy()).collect(),
-        })
+        notes
     }
 }
 

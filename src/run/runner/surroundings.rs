@@ -4,6 +4,12 @@ use std::path::PathBuf;
 
 use crate::sandbox::Mounted;
 
+/// Where commands in namespaces see the repository's objects: their own objects are at the usual path.
+pub(super) const OBJECTS_AT: &str = "/.qwen/objects";
+
+/// Where a git command in namespaces sees git's directory that other programs must not find.
+pub(super) const GIT_AT: &str = "/.qwen/git";
+
 /// What commands find beside and inside of their tree.
 #[derive(Default)]
 pub(super) struct Surroundings {

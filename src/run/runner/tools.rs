@@ -56,15 +56,14 @@ pub struct Tools {
 
 /// Creates the tools. An error in one of them is a warning, and the others are available.
 pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn CommandRunner) -> Tools {
-    let mut registry = Toolbox::of_built_ins();
-    let mut warnings = Vec::new();
-    registry.add(WebFetch::new(Limits::of(wanted.policy)));
-    let (found, incomplete) = providers(&wanted.settings.tools.web_search, wanted.environment);
-    warnings.extend(incomplete);
-    if let Some(search) = WebSearch::new(found) {
-        registry.add(search);
+    let mut found =
+        Tools { registry: Toolbox::of_built_ins(), agents: Vec::new(), discovered: Vec::new(), warnings: Vec::new() };
+    found.registry.add(WebFetch::new(Limits::of(wanted.policy)));
+    let (searched, incomplete) = providers(&wanted.settings.tools.web_search, wanted.environment);
+    found.warnings.extend(incomplete);
+    if let Some(search) = WebSearch::new(searched) {
+        found.registry.add(search);
     }
-    let (mut agents, mut discovered) = (Vec::new(), Vec::new());
     let home = Some(Path::new(wanted.home)).filter(|home| home.is_absolute());
     if !wanted.bare && !wanted.policy.denies_tool(ToolId::Skill.name()) {
         let (skill, wrong) = match wanted.project {
@@ -74,55 +73,66 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
                 Skill::of(files.into_iter().filter_map(|(path, text)| Some((path, text.ok()?))).collect(), home)
             }
         };
-        warnings.extend(wrong);
+        found.warnings.extend(wrong);
         if let Some(skill) = skill {
-            registry.add(skill);
+            found.registry.add(skill);
         }
     }
     if !wanted.bare && !wanted.policy.denies_tool(ToolId::Task.name()) {
-        let (found, wrong) = match wanted.project {
+        let (agents, wrong) = match wanted.project {
             Source::Disk => AgentFile::find(workspace, home),
             Source::Commit(_) | Source::Nowhere => {
                 AgentFile::of(of_commit(wanted, workspace, ".qwen/agents", ".md"), workspace, home)
             }
         };
-        warnings.extend(wrong);
-        agents.clone_from(&found);
-        if let Some(task) = Task::new(found) {
-            registry.add(task);
+        found.warnings.extend(wrong);
+        found.agents.clone_from(&agents);
+        if let Some(task) = Task::new(agents) {
+            found.registry.add(task);
         }
     }
-    registry.retain(|name| !wanted.policy.denies_tool(name));
+    found.registry.retain(|name| !wanted.policy.denies_tool(name));
     if let Some(discovery) = &wanted.settings.tools.discovery_command {
+        found.add_discovered(&discovery.value, wanted, workspace, runner).await;
+    }
+    found
+}
+
+impl Tools {
+    /// Adds the tools that the project's discovery command lists, where the policy allows them.
+    async fn add_discovered(
+        &mut self,
+        discovery: &str,
+        wanted: &Wanted<'_>,
+        workspace: &Arc<Workspace>,
+        runner: &dyn CommandRunner,
+    ) {
         let (home, included) = (wanted.home.to_owned(), wanted.included.to_vec());
         let facts = facts::facts(workspace, home, PathBuf::new(), included, GitFacts::default());
         let commands = Commands {
-            discovery: discovery.value.clone(),
+            discovery: discovery.to_owned(),
             call: wanted.settings.tools.call_command.as_ref().map(|command| command.value.clone()),
             policy: wanted.policy.clone(),
             facts: facts.clone(),
         };
-        match discover(commands, runner).await {
-            Ok(found) => {
-                for tool in found {
-                    let name = tool.own_name().to_owned();
-                    if !wanted.policy.authorize(&name, &[tool.access()], &facts).0.is_allowed() {
-                        let listed =
-                            if tool_named(&name).is_some() { format!("{DISCOVERED}{name}") } else { name.clone() };
-                        warnings.push(format!(
-                            "the discovered tool {name} is left out: allow it with --allowed-tools {listed}, or \
-                             `discovered_tools.allow` in a policy file"
-                        ));
-                    } else if let Err(other) = add_discovered(&mut registry, tool) {
-                        warnings.push(format!("the discovered tool {name} is left out: {other} has the same name"));
-                    }
-                    discovered.push(name);
-                }
+        let listed = match discover(commands, runner).await {
+            Ok(listed) => listed,
+            Err(problem) => return self.warnings.push(problem),
+        };
+        for tool in listed {
+            let name = tool.own_name().to_owned();
+            if !wanted.policy.authorize(&name, &[tool.access()], &facts).0.is_allowed() {
+                let listed = if tool_named(&name).is_some() { format!("{DISCOVERED}{name}") } else { name.clone() };
+                self.warnings.push(format!(
+                    "the discovered tool {name} is left out: allow it with --allowed-tools {listed}, or \
+                     `discovered_tools.allow` in a policy file"
+                ));
+            } else if let Err(other) = add_discovered(&mut self.registry, tool) {
+                self.warnings.push(format!("the discovered tool {name} is left out: {other} has the same name"));
             }
-            Err(problem) => warnings.push(problem),
+            self.discovered.push(name);
         }
     }
-    Tools { registry, agents, discovered, warnings }
 }
 
 /// Adds a discovered tool under its own name, or if that is a name or alias of a built-in tool, under a longer one.

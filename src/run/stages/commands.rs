@@ -1,7 +1,5 @@
 //! The third stage: what runs commands. Nothing is started or copied before the first one.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +7,7 @@ use super::item::Item;
 use super::shared::Shared;
 use crate::policy::Policy;
 use crate::run::error::{Failure, PlaceError, SetupError};
-use crate::run::runner::Runner;
+use crate::run::runner::{Runner, RunnerOptions};
 use crate::sandbox::{Demand, own_executable};
 use crate::workspace::Workspace;
 
@@ -27,7 +25,7 @@ impl Commands {
         let outputs = item.delivers_ignored()?;
         let workspace = &shared.place.workspace;
         shared.policy.require_tests(&item.rules.facts(workspace, PathBuf::new()))?;
-        let on_staged = runner(shared, item, Arc::clone(workspace), &item.rules.policy)?.with_ignored_outputs(outputs);
+        let on_staged = runner(shared, item, Arc::clone(workspace), &item.rules.policy, outputs)?;
         if item.demand == Demand::Require {
             on_staged.confinement().map_err(SetupError::Sandbox)?;
         }
@@ -35,7 +33,7 @@ impl Commands {
         let base = match checks.any(|check| check.tree.is_some()) {
             true => {
                 let pristine = Workspace::open(shared.place.root()).map_err(PlaceError::Workspace)?;
-                Some(runner(shared, item, Arc::new(pristine), &item.rules.outer)?)
+                Some(runner(shared, item, Arc::new(pristine), &item.rules.outer, false)?)
             }
             false => None,
         };
@@ -43,12 +41,23 @@ impl Commands {
     }
 }
 
-fn runner(shared: &Shared, item: &Item, workspace: Arc<Workspace>, policy: &Policy) -> Result<Runner, SetupError> {
-    let variables: BTreeMap<OsString, OsString> =
-        shared.environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    // The runner's own facts name its own directory of outputs, which is created with it.
-    let facts = item.rules.facts(&workspace, PathBuf::new());
-    let checkout = shared.place.checkout.clone();
-    Runner::new(workspace, checkout, policy.clone(), facts, item.demand, variables, own_executable())
-        .map_err(SetupError::TemporaryFolder)
+fn runner(
+    shared: &Shared,
+    item: &Item,
+    workspace: Arc<Workspace>,
+    policy: &Policy,
+    ignored_outputs: bool,
+) -> Result<Runner, SetupError> {
+    let options = RunnerOptions {
+        checkout: shared.place.checkout.clone(),
+        policy: policy.clone(),
+        // The runner's own facts name its own directory of outputs, which is created with it.
+        facts: item.rules.facts(&workspace, PathBuf::new()),
+        demand: item.demand,
+        environment: shared.environment.for_programs(),
+        helper: own_executable(),
+        ignored_outputs,
+        workspace,
+    };
+    Runner::new(options).map_err(SetupError::TemporaryFolder)
 }
