@@ -12,131 +12,173 @@ use crate::run::Failure;
 use crate::run::place::Place;
 use crate::run::prompt::context::{self, ContextSources};
 use crate::run::prompt::slash_command::Commands;
+use crate::run::rules::trust::Trusted;
+use crate::run::runner::servers;
 use crate::sandbox::doctor::diagnose;
 use crate::sandbox::own_executable;
 use crate::settings::keys::{self, Wishes};
-use crate::settings::{self, Environment, providers};
+use crate::settings::{self, Environment, Loaded, Settings, providers};
 use crate::tool_name::ToolId;
 use crate::workspace::temporary::Temporary;
 
 pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let place = Place::open(arguments.workspace.cd.as_deref(), environment)?;
-    let mut facts = Facts {
+    let facts = Facts {
         version: env!("CARGO_PKG_VERSION").into(),
         workspace: place.workspace.root().display().to_string(),
         ..Facts::default()
     };
-    let mut exit = Exit::Ok;
-    let mut request = settings::load::Request {
-        project_root: place.top().to_path_buf(),
-        around: place.checkout.around.clone(),
-        ..settings::load::Request::default()
-    };
-    let mut context_settings = settings::Settings::default();
-    let mut whose = None;
-    match place.trusted(environment) {
-        Ok(trusted) => {
-            facts.policy.push(Fact::new("trusted", trusted.describe()));
-            request = place.settings_request(&trusted)?;
-            whose = Some(trusted);
-        }
-        Err(failure) => {
-            facts.problems.push(failure.error.message);
-            exit = exit.or_worse(failure.exit);
-        }
+    let mut seen = Examination { place: &place, environment, facts, exit: Exit::Ok };
+    let trusted = seen.trusted();
+    let settings = seen.settings(trusted.as_ref())?;
+    // Without knowing what is trusted there is no policy; it was said above.
+    if let Some(trusted) = &trusted {
+        seen.policy(trusted, &settings)?;
     }
-    match settings::load(&request, environment) {
-        Ok(loaded) => {
-            facts.settings_files = loaded.files.clone();
-            facts.warnings.extend(loaded.warnings.iter().cloned());
-            facts.add_settings(&loaded.settings);
-            match crate::run::runner::servers::choose(&loaded.settings, Default::default(), &loaded.environment) {
-                Ok(chosen) => {
-                    facts.tools.extend(chosen.configs.iter().map(|config| {
-                        let about = format!("{} ({})", config.connect.describe(), config.connect.transport());
-                        Fact::new(format!("MCP server {}", config.name), about).from(&config.origin)
-                    }));
-                    facts.warnings.extend(chosen.warnings);
-                    let broken = chosen.broken.into_iter();
-                    facts.warnings.extend(broken.map(|(name, why)| format!("MCP server {name}: {why}")));
-                }
-                Err(failure) => {
-                    facts.problems.push(failure.error.message);
-                    exit = Exit::Config;
-                }
+    seen.repository();
+    seen.sandbox();
+    print(out, &if arguments.json { seen.facts.json() } else { seen.facts.text() })?;
+    Ok(seen.exit)
+}
+
+/// What was looked at so far, and the exit code that it means.
+struct Examination<'a> {
+    place: &'a Place,
+    environment: &'a Environment,
+    facts: Facts,
+    exit: Exit,
+}
+
+impl Examination<'_> {
+    fn problem(&mut self, message: String, exit: Exit) {
+        self.facts.problems.push(message);
+        self.exit = self.exit.or_worse(exit);
+    }
+
+    fn trusted(&mut self) -> Option<Trusted> {
+        match self.place.trusted(self.environment) {
+            Ok(trusted) => {
+                self.facts.policy.push(Fact::new("trusted", trusted.describe()));
+                Some(trusted)
             }
-            let (searched, incomplete) =
-                crate::tools::web::providers::providers(&loaded.settings.tools.web_search, &loaded.environment);
-            let names: Vec<&str> = searched.iter().map(|provider| provider.name()).collect();
-            facts.tools.push(Fact::new(
-                ToolId::WebSearch.name(),
-                match names[..] {
-                    [] => "not offered: no provider (setting `webSearch`, or TAVILY_API_KEY)".to_owned(),
-                    _ => format!("by {}", names.join(", ")),
-                },
-            ));
-            facts.warnings.extend(incomplete);
-            let settings = providers::applied(&loaded.settings, &loaded.environment, None, false);
-            let endpoint =
-                settings.and_then(|settings| keys::resolve(&Wishes::default(), &loaded.environment, &settings));
-            if let Err(error) = &endpoint {
-                exit = exit.or_worse(error.exit);
+            Err(failure) => {
+                self.problem(failure.error.message, failure.exit);
+                None
             }
-            facts.add_endpoint(&endpoint);
-            context_settings = loaded.settings;
-        }
-        Err(error) => {
-            facts.problems.push(error.to_string());
-            exit = exit.or_worse(Exit::Config);
         }
     }
-    let top = place.top();
-    match (place.policy(None, false, environment), &whose) {
-        // What the trusted commit is was asked above, and it was said there that nobody knows.
-        (_, None) => {}
-        (Ok(chosen), Some(trusted)) => {
-            let policy = chosen.policy.facts();
-            facts.policy.push(Fact::new("name", policy.name));
-            facts.policy.push(Fact::new("sha256", policy.sha256));
-            facts.policy.extend(policy.layers.into_iter().map(|layer| Fact::new("layer", layer)));
-            facts.warnings.extend(chosen.warnings);
-            let (files, warnings) = context::gather(&ContextSources {
-                home: environment.home.as_deref(),
-                top,
-                workspace: place.workspace.root(),
-                project: trusted.source(),
-                settings: &context_settings,
-                policy: &chosen.policy,
-            });
-            let sizes =
-                files.into_iter().map(|(name, text)| Fact::new("file", format!("{name} ({} bytes)", text.len())));
-            facts.context.extend(sizes);
-            facts.warnings.extend(warnings);
-            facts.warnings.extend(trusted.left_out(top, place.workspace.root(), &context::names(&context_settings))?);
-            let commands = Commands::of(environment, top, trusted, &chosen.policy).names();
-            facts.context.extend(commands.into_iter().map(|name| Fact::new("command", format!("/{name}"))));
+
+    fn settings(&mut self, trusted: Option<&Trusted>) -> Result<Settings, Failure> {
+        let request = match trusted {
+            Some(trusted) => self.place.settings_request(trusted)?,
+            None => settings::load::Request {
+                project_root: self.place.top().to_path_buf(),
+                around: self.place.checkout.around.clone(),
+                ..settings::load::Request::default()
+            },
+        };
+        let loaded = match settings::load(&request, self.environment) {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                self.problem(error.to_string(), Exit::Config);
+                return Ok(Settings::default());
+            }
+        };
+        self.facts.settings_files = loaded.files.clone();
+        self.facts.warnings.extend(loaded.warnings.iter().cloned());
+        self.facts.add_settings(&loaded.settings);
+        self.tools(&loaded);
+        let settings = providers::applied(&loaded.settings, &loaded.environment, None, false);
+        let endpoint = settings.and_then(|settings| keys::resolve(&Wishes::default(), &loaded.environment, &settings));
+        if let Err(error) = &endpoint {
+            self.exit = self.exit.or_worse(error.exit);
         }
-        (Err(failure), Some(_)) => {
-            facts.problems.push(failure.error.message);
-            exit = exit.or_worse(failure.exit);
+        self.facts.add_endpoint(&endpoint);
+        Ok(loaded.settings)
+    }
+
+    fn tools(&mut self, loaded: &Loaded) {
+        match servers::choose(&loaded.settings, Default::default(), &loaded.environment) {
+            Ok(chosen) => {
+                self.facts.tools.extend(chosen.configs.iter().map(|config| {
+                    let about = format!("{} ({})", config.connect.describe(), config.connect.transport());
+                    Fact::new(format!("MCP server {}", config.name), about).from(&config.origin)
+                }));
+                self.facts.warnings.extend(chosen.warnings);
+                let broken = chosen.broken.into_iter();
+                self.facts.warnings.extend(broken.map(|(name, why)| format!("MCP server {name}: {why}")));
+            }
+            Err(failure) => {
+                self.facts.problems.push(failure.error.message);
+                self.exit = Exit::Config;
+            }
+        }
+        let (searched, incomplete) =
+            crate::tools::web::providers::providers(&loaded.settings.tools.web_search, &loaded.environment);
+        let names: Vec<&str> = searched.iter().map(|provider| provider.name()).collect();
+        self.facts.tools.push(Fact::new(
+            ToolId::WebSearch.name(),
+            match names[..] {
+                [] => "not offered: no provider (setting `webSearch`, or TAVILY_API_KEY)".to_owned(),
+                _ => format!("by {}", names.join(", ")),
+            },
+        ));
+        self.facts.warnings.extend(incomplete);
+    }
+
+    fn policy(&mut self, trusted: &Trusted, settings: &Settings) -> Result<(), Failure> {
+        let (place, environment) = (self.place, self.environment);
+        let chosen = match place.policy(None, false, environment) {
+            Ok(chosen) => chosen,
+            Err(failure) => {
+                self.problem(failure.error.message, failure.exit);
+                return Ok(());
+            }
+        };
+        let top = place.top();
+        let policy = chosen.policy.facts();
+        self.facts.policy.push(Fact::new("name", policy.name));
+        self.facts.policy.push(Fact::new("sha256", policy.sha256));
+        self.facts.policy.extend(policy.layers.into_iter().map(|layer| Fact::new("layer", layer)));
+        self.facts.warnings.extend(chosen.warnings);
+        let (files, warnings) = context::gather(&ContextSources {
+            home: environment.home.as_deref(),
+            top,
+            workspace: place.workspace.root(),
+            project: trusted.source(),
+            settings,
+            policy: &chosen.policy,
+        });
+        let sizes = files.into_iter().map(|(name, text)| Fact::new("file", format!("{name} ({} bytes)", text.len())));
+        self.facts.context.extend(sizes);
+        self.facts.warnings.extend(warnings);
+        self.facts.warnings.extend(trusted.left_out(top, place.workspace.root(), &context::names(settings))?);
+        let commands = Commands::of(environment, top, trusted, &chosen.policy).names();
+        self.facts.context.extend(commands.into_iter().map(|name| Fact::new("command", format!("/{name}"))));
+        Ok(())
+    }
+
+    fn repository(&mut self) {
+        match self.place.repository() {
+            Some(repository) => {
+                self.facts.git.push(Fact::new("top", repository.top.display().to_string()));
+                self.facts.git.push(Fact::new("head", repository.head.clone().unwrap_or_else(|| "unborn".into())));
+                self.facts
+                    .git
+                    .push(Fact::new("branch", repository.branch.clone().unwrap_or_else(|| "detached".into())));
+            }
+            None => self.facts.git.push(Fact::new("repository", "none")),
         }
     }
-    match place.repository() {
-        Some(repository) => {
-            facts.git.push(Fact::new("top", repository.top.display().to_string()));
-            facts.git.push(Fact::new("head", repository.head.clone().unwrap_or_else(|| "unborn".into())));
-            facts.git.push(Fact::new("branch", repository.branch.clone().unwrap_or_else(|| "detached".into())));
-        }
-        None => facts.git.push(Fact::new("repository", "none")),
-    }
-    if let Ok(diagnosis) = own_places().and_then(|(helper, private)| diagnose(&helper, private.path())) {
-        facts.sandbox.push(Fact::new("tier", diagnosis.tier.name()));
-        if !diagnosis.advice.is_empty() {
-            facts.sandbox.push(Fact::new("to improve", diagnosis.advice));
+
+    fn sandbox(&mut self) {
+        if let Ok(diagnosis) = own_places().and_then(|(helper, private)| diagnose(&helper, private.path())) {
+            self.facts.sandbox.push(Fact::new("tier", diagnosis.tier.name()));
+            if !diagnosis.advice.is_empty() {
+                self.facts.sandbox.push(Fact::new("to improve", diagnosis.advice));
+            }
         }
     }
-    print(out, &if arguments.json { facts.json() } else { facts.text() })?;
-    Ok(exit)
 }
 
 pub(super) fn sandbox(verb: &SandboxVerb, out: &mut dyn Write) -> Result<Exit, Failure> {

@@ -87,8 +87,7 @@ pub(super) async fn run(
 }
 
 async fn one(file: &Path, test: &TestCase, record: bool, environment: &Environment) -> Result<(), String> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    let fixture = folder.join(test.fixture.as_str());
+    let fixture = file.parent().unwrap_or(Path::new(".")).join(test.fixture.as_str());
     if !fixture.is_dir() {
         return Err(format!(
             "the fixture {} does not exist: make that directory, with the project's files under base/",
@@ -100,6 +99,30 @@ async fn one(file: &Path, test: &TestCase, record: bool, environment: &Environme
     std::fs::create_dir(&project).map_err(|error| error.to_string())?;
     prepare(&fixture, &project)?;
 
+    let arguments = arguments(file, test, project, record, temporary.path())?;
+    let quiet = quiet(environment, temporary.path(), record);
+    let output = Collected::default();
+    let streams = Streams {
+        backlogs: Vec::new(),
+        stdout: Box::new(output.clone()),
+        stdout_is_terminal: false,
+        stderr: Screen::Plain(Box::new(std::io::sink())),
+        stderr_is_terminal: false,
+    };
+    let exit = Box::pin(crate::run::run(&arguments, &quiet, streams)).await;
+    let text = output.0.lock().expect("nothing panics while it holds the output").clone();
+    let result: Value = serde_json::from_slice(&text).map_err(|error| format!("the result is not JSON: {error}"))?;
+    compare(test, exit, &result)
+}
+
+/// Returns the arguments of a test's run.
+fn arguments(
+    file: &Path,
+    test: &TestCase,
+    project: PathBuf,
+    record: bool,
+    temporary: &Path,
+) -> Result<RunArgs, String> {
     let mut arguments = RunArgs::default();
     arguments.input.recipe = Some(file.display().to_string());
     arguments.input.workspace.cd = Some(project);
@@ -107,7 +130,8 @@ async fn one(file: &Path, test: &TestCase, record: bool, environment: &Environme
     arguments.context.bare = true;
     arguments.changes.dry_run = true;
     arguments.output.output_format = Some(Format::Result);
-    let policy = fixture.join("policy.yaml");
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let policy = folder.join(test.fixture.as_str()).join("policy.yaml");
     arguments.policy.policy =
         Some(if policy.is_file() { policy.display().to_string() } else { "builtin:ci-dev".to_owned() });
     for (name, given) in test.params.iter().flatten() {
@@ -132,25 +156,13 @@ async fn one(file: &Path, test: &TestCase, record: bool, environment: &Environme
             }
         }
         None => {
-            let path = temporary.path().join("empty.json");
+            let path = temporary.join("empty.json");
             let empty = br#"{"origin": "no request is expected", "turns": []}"#;
             crate::workspace::outputs::create_new(&path, empty).map_err(|error| error.to_string())?;
             arguments.test.script = Some(path);
         }
     }
-    let quiet = quiet(environment, temporary.path(), record);
-    let output = Collected::default();
-    let streams = Streams {
-        backlogs: Vec::new(),
-        stdout: Box::new(output.clone()),
-        stdout_is_terminal: false,
-        stderr: Screen::Plain(Box::new(std::io::sink())),
-        stderr_is_terminal: false,
-    };
-    let exit = Box::pin(crate::run::run(&arguments, &quiet, streams)).await;
-    let text = output.0.lock().expect("nothing panics while it holds the output").clone();
-    let result: Value = serde_json::from_slice(&text).map_err(|error| format!("the result is not JSON: {error}"))?;
-    compare(test, exit, &result)
+    Ok(arguments)
 }
 
 /// Returns an environment in which a test says the same on every machine: no settings of the user's, but his

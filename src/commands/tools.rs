@@ -15,6 +15,7 @@ use crate::emit::to_pretty;
 use crate::exit::Exit;
 use crate::model::Part;
 use crate::path::RelPath;
+use crate::policy::{Facts, Policy};
 use crate::run::Failure;
 use crate::run::place::Place;
 use crate::run::rules::judge::judge_change;
@@ -129,10 +130,9 @@ async fn call(
         None => super::mcp::start(place, &chosen, &runner, environment, err).await?,
     };
     super::mcp::register(&servers, &mut registry, place, &chosen.policy, environment, err);
-    let policy = chosen.policy;
     let facts = place.facts(environment);
     let prepared = registry.parse(name, arguments).map_err(|error| CallError::Parameters(error.message))?;
-    let (decision, grant) = policy.authorize(&prepared.name, &prepared.call.accesses(), &facts);
+    let (decision, grant) = chosen.policy.authorize(&prepared.name, &prepared.call.accesses(), &facts);
     let Some(grant) = grant else {
         return Err(CallError::Denied { reason: decision.reason, hint: decision.hint }.into());
     };
@@ -151,12 +151,23 @@ async fn call(
     runner.end().await;
     let output = output.map_err(|error| CallError::Failed(error.message))?;
     print(out, &(Part::text_of(&output.llm_content) + "\n"))?;
+    deliver_staged(place, &chosen.policy, &facts, apply, out)
+}
+
+/// Applies what the call staged, or prints it as a patch.
+fn deliver_staged(
+    place: &Place,
+    policy: &Policy,
+    facts: &Facts,
+    apply: bool,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
     let changes = place.workspace.changes();
     if changes.is_empty() {
         return Ok(Exit::Ok);
     }
     let undo = place.state()?.join("undo");
-    let judge = |path: &RelPath, change: &crate::change::Change| judge_change(&policy, &facts, path, change);
+    let judge = |path: &RelPath, change: &crate::change::Change| judge_change(policy, facts, path, change);
     let gate = Gate { judge: &judge, secret: &|_, _| None, made_by: &|_| None, max_files: None, max_patch_bytes: None };
     let run_id = crate::run::output::outputs::new_id();
     let time = jiff::Timestamp::now().to_string();

@@ -92,10 +92,7 @@ pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Fail
 /// Everything up to the push: the first thing that is not right ends it, and nothing has left this machine.
 fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     job.inputs.check()?;
-    let digest = job.inputs.patch_sha256.as_deref().ok_or(ProposalError::NoDigest)?;
-    if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(ProposalError::NotADigest.into());
-    }
+    let digest = digest(job)?;
     let (report, result) = read_proposal(job, digest)?;
     let place = open(&job.inputs, &job.environment)?;
     let repository = place.repository().ok_or(ProposalError::NoRepository)?;
@@ -117,14 +114,7 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     let policy = &chosen.policy;
     let secrets = Secrets::new(&secret_variables(&job.environment, None, None), &policy.secret_patterns())
         .map_err(SetupError::SecretPatterns)?;
-    let prefix = &repository.prefix;
-    let also = |path: &RelPath| {
-        let name = crate::change::patch::name_in_repository(prefix, path);
-        match !chosen.from_file && executes_later(&String::from_utf8_lossy(&name)) {
-            true => Err("tools run it automatically, and no policy file allows it".to_owned()),
-            false => Ok(()),
-        }
-    };
+    let also = |path: &RelPath| may_run_later(&chosen, &repository.prefix, path);
     let rules = Rules { policy, facts: &judged, secrets: &secrets, also: &also };
     let deliver = |how: Delivery| {
         let request = Request {
@@ -137,17 +127,10 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
         };
         apply(&request, &rules, &site).map(|applied| applied.delivered)
     };
-    let event = job.event();
-    let default_branch =
-        event.as_ref().and_then(|event| event.pointer("/repository/default_branch")?.as_str().map(str::to_owned));
-    let base_branch = job
-        .variable("GITHUB_HEAD_REF")
-        .or_else(|| job.variable("GITHUB_REF_NAME").filter(|_| is_branch(job)))
-        .or_else(|| default_branch.clone());
+    let (base_branch, kept) = base_and_kept(job);
     let branch = branch_name(job, &report);
     let title = subject(&report, &repository.top, &trusted);
     let order = order(job, &report, &title)?;
-    let kept: Vec<String> = [default_branch, base_branch.clone()].into_iter().flatten().collect();
     let server = job.variable("GITHUB_SERVER_URL");
     let own = Temporary::outside("ci-", place.root()).map_err(ProposalError::Space)?;
     let git = server::git(repository, own.path()).map_err(|error| ProposalError::Origin(error.to_string()))?;
@@ -166,6 +149,34 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     let _gone = repository.git().run(&["update-ref", "-d", &format!("refs/heads/{local}"), &commit], b"");
     pushed?;
     Ok(Pushed { branch, base_branch, commit, title, files: delivered.files, report })
+}
+
+fn digest(job: &Job) -> Result<&str, ProposalError> {
+    let digest = job.inputs.patch_sha256.as_deref().ok_or(ProposalError::NoDigest)?;
+    let is_digest = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_digest { Ok(digest) } else { Err(ProposalError::NotADigest) }
+}
+
+/// Refuses a file that tools run by themselves, unless a policy file decides about it.
+fn may_run_later(chosen: &Chosen, prefix: &RelPath, path: &RelPath) -> Result<(), String> {
+    let name = crate::change::patch::name_in_repository(prefix, path);
+    match !chosen.from_file && executes_later(&String::from_utf8_lossy(&name)) {
+        true => Err("tools run it automatically, and no policy file allows it".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// Returns the branch that the change is for, and the branches that are never pushed to.
+fn base_and_kept(job: &Job) -> (Option<String>, Vec<String>) {
+    let event = job.event();
+    let default_branch =
+        event.as_ref().and_then(|event| event.pointer("/repository/default_branch")?.as_str().map(str::to_owned));
+    let base_branch = job
+        .variable("GITHUB_HEAD_REF")
+        .or_else(|| job.variable("GITHUB_REF_NAME").filter(|_| is_branch(job)))
+        .or_else(|| default_branch.clone());
+    let kept = [default_branch, base_branch.clone()].into_iter().flatten().collect();
+    (base_branch, kept)
 }
 
 fn is_branch(job: &Job) -> bool {
