@@ -161,6 +161,42 @@ fn a_run_that_begins_in_a_planted_repository_ends_with_63() {
     assert_eq!(project.run(&["-C", "docs", "hi"]).code, 0);
 }
 
+/// A `.git` that leads elsewhere is the word of whoever packed the project.
+#[test]
+fn no_run_takes_a_repository_that_does_not_name_the_project_as_its_work_tree() {
+    for is_link in [false, true] {
+        for theirs in ["private/.git", "apart.git", "bare.git"] {
+            let project = Project::new().file("a.txt", "one\n").model([shell("git log -p"), say("done")]);
+            let at = |name: &str| project.beside(name).display().to_string();
+            project.run_git(&["init", "-q", "-b", "main", &at("private")]);
+            std::fs::write(project.beside("private/secret"), "TOP-SECRET\n").unwrap();
+            project.run_git(&["-C", &at("private"), "add", "."]);
+            project.run_git(&["-C", &at("private"), "commit", "-qm", "x"]);
+            match theirs {
+                "apart.git" => {
+                    drop(project.run_git(&["init", "-q", "--separate-git-dir", &at(theirs), &at("private")]));
+                }
+                "bare.git" => drop(project.run_git(&["clone", "-q", "--bare", &at("private"), &at(theirs)])),
+                _ => {}
+            }
+            let git = project.root().join(".git");
+            match is_link {
+                true => std::os::unix::fs::symlink(project.beside(theirs), git).unwrap(),
+                false => std::fs::write(git, format!("gitdir: {}\n", at(theirs))).unwrap(),
+            }
+            let outcome = project.run(&["hi"]);
+            assert_eq!(outcome.code, 63, "{theirs} {is_link}: {}", outcome.stderr);
+            assert!(outcome.stderr.contains("git config core.worktree"), "{theirs} {is_link}: {}", outcome.stderr);
+            assert_eq!(project.server().requests().len(), 0);
+            if theirs == "apart.git" {
+                let (own, root) = (at(theirs), project.root().display().to_string());
+                project.run_git(&["--git-dir", &own, "config", "core.worktree", &root]);
+                assert_eq!(project.run(&["hi"]).code, 0, "{theirs} {is_link}");
+            }
+        }
+    }
+}
+
 /// The workspace's own repository answers in each tier, whatever its kind.
 #[test]
 fn git_works_in_the_workspaces_own_repository_of_every_kind() {

@@ -12,6 +12,7 @@ pub mod file_status;
 mod filters;
 pub mod history;
 pub mod ownership;
+mod pipes;
 mod programs;
 pub mod repository;
 pub mod scratch_git;

@@ -10,8 +10,8 @@ use crate::bounded;
 /// Maximum bytes of a file that holds a path.
 const SMALL: u64 = 64 << 10;
 
-/// Tells whether a git directory is one of the work tree `top`, a canonical path: it is there, or a linked work tree or
-/// submodule that says so itself, or a separate directory that is not the `.git` of another work tree.
+/// Tells whether a git directory is one of the work tree `top`, a canonical path: it is there, or it says so itself. A
+/// `.git` that leads elsewhere is the word of whoever packed the checkout, and could name any repository of the user's.
 ///
 /// `work_tree` is `core.worktree` of its own configuration.
 pub(super) fn is_of(top: &Path, git_dir: &Path, common_dir: &Path, work_tree: Option<&str>) -> bool {
@@ -21,20 +21,14 @@ pub(super) fn is_of(top: &Path, git_dir: &Path, common_dir: &Path, work_tree: Op
         // Of a linked work tree.
         let named = bounded::regular(&git_dir.join("gitdir"), SMALL).unwrap_or_default();
         let named = git_dir.join(OsStr::from_bytes(named.trim_ascii_end()));
-        return git_dir.parent() == Some(&common_dir.join("worktrees")) && named.parent().is_some_and(leads_here);
+        return git_dir.parent() == Some(&common_dir.join("worktrees"))
+            && named.file_name() == Some(OsStr::new(".git"))
+            && named.parent().is_some_and(leads_here);
     }
     match work_tree {
         Some(path) => leads_here(&git_dir.join(path)),
-        None => git_dir.parent() == Some(top) || git_dir.file_name() != Some(OsStr::new(".git")),
+        None => git_dir == top.join(".git"),
     }
-}
-
-/// Says so of a git directory that [`is_of`] refuses.
-pub(super) fn not_of(common_dir: &Path) -> String {
-    format!(
-        "it leads to {}, which belongs to another work tree (`git worktree repair` is for moved ones)",
-        common_dir.display()
-    )
 }
 
 /// Returns a link through which git, committing to this branch, would write outside of its directories.
@@ -86,24 +80,36 @@ mod tests {
     }
 
     #[test]
-    fn a_git_directory_of_another_work_tree_is_not_this_one_s() {
+    fn a_git_directory_that_does_not_name_this_work_tree_is_not_this_one_s() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         sh(
             folder.path(),
             "git init -q private && git -C private -c user.name=a -c user.email=b commit -q --allow-empty -m x
             git -C private worktree add -q ../linked; git init -q --separate-git-dir=apart.git separate
+            git -C separate config core.worktree \"$PWD/separate\"
             git -C private -c protocol.file.allow=always submodule --quiet add ../private sub
-            mkdir file link common hidden && printf 'gitdir: ../private/.git\\n' > file/.git && ln -s ../private/.git link/.git
-            git init -q common && printf '../../private/.git\\n' > common/.git/commondir
-            printf 'gitdir: ../private/.git/worktrees/linked\\n' > hidden/.git",
+            git -C private -c protocol.file.allow=always submodule --quiet add ../private own
+            git -C private/own config extensions.worktreeConfig true
+            mv private/.git/modules/own/config keep; git config -f keep --get core.worktree > path
+            git config -f keep --unset core.worktree; mv keep private/.git/modules/own/config
+            git config -f private/.git/modules/own/config.worktree core.worktree \"$(cat path)\"
+            git init -q --separate-git-dir=private.git other; git init -q --bare bare.git
+            mkdir file link common hidden apart named bare inner
+            printf 'gitdir: ../private/.git\n' > file/.git && ln -s ../private/.git link/.git
+            printf 'gitdir: ../private.git\n' > apart/.git && ln -s ../private.git named/.git
+            printf 'gitdir: ../bare.git\n' > bare/.git; cp -r private.git inner/git; printf 'gitdir: git\n' > inner/.git
+            git init -q common && printf '../../private/.git\n' > common/.git/commondir
+            printf 'gitdir: ../private/.git/worktrees/linked\n' > hidden/.git
+            git -C private worktree add -q ../back; printf '%s/back/other\n' \"$PWD\" > private/.git/worktrees/back/gitdir",
         );
-        for own in ["private", "private/sub", "linked", "separate"] {
+        for own in ["private", "private/sub", "private/own", "linked", "separate"] {
             assert!(repository_of(&at(own)).unwrap().is_some(), "{own}");
         }
-        for other in ["file", "link", "common", "hidden"] {
+        for other in ["file", "link", "common", "hidden", "apart", "named", "bare", "inner", "other", "back"] {
             let error = repository_of(&at(other)).unwrap_err();
-            assert!(error.to_string().contains("belongs to another work tree"), "{other}: {error}");
+            assert!(matches!(error, RepositoryError::Foreign { .. }), "{other}: {error}");
+            assert!(error.hint().contains("git config core.worktree"), "{other}: {error}");
         }
     }
 

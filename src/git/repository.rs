@@ -7,8 +7,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::ownership::{has_shared_index, is_of, not_of};
-use super::{Git, GitError, Programs};
+use super::ownership::{has_shared_index, is_of};
+use super::{Git, GitError, Programs, pipes};
 use crate::bounded;
 use crate::change::layout;
 use crate::change::patch::ObjectFormat;
@@ -66,6 +66,14 @@ pub enum RepositoryError {
         /// What.
         reason: String,
     },
+    /// The git directory does not say that it belongs to this work tree.
+    #[error("{path}: it leads to {git_dir}, which does not name {} as its work tree", path.parent().unwrap_or(path).display())]
+    Foreign {
+        /// Where.
+        path: PathBuf,
+        /// Where it leads.
+        git_dir: PathBuf,
+    },
     /// Git failed.
     #[error(transparent)]
     Git(#[from] GitError),
@@ -77,6 +85,9 @@ impl RepositoryError {
         match self {
             RepositoryError::Bare { .. } => {
                 "name a work tree with -C; git could run programs that such a directory names"
+            }
+            RepositoryError::Foreign { .. } => {
+                "if it is this directory's own, say so there: `git config core.worktree DIRECTORY` (a linked work tree that was moved: `git worktree repair`)"
             }
             RepositoryError::Io { .. } | RepositoryError::Damaged { .. } => {
                 "run `git status` there and correct what it reports"
@@ -131,10 +142,12 @@ impl Repository {
         };
         let common_dir = common_dir.canonicalize().unwrap_or(common_dir);
         let Some(prefix) = RelPath::below(top, root) else { return Ok(None) };
-        can_be_read(&git_dir, &common_dir)?;
-        let probe = Probe::read(&common_dir)?;
+        if let Some((path, cause)) = pipes::first(&git_dir, &common_dir) {
+            return Err(RepositoryError::Io { path, cause });
+        }
+        let probe = Probe::read(&git_dir, &common_dir)?;
         if !is_of(top, &git_dir, &common_dir, probe.work_tree.as_deref()) {
-            return Err(RepositoryError::Damaged { path: top.join(".git"), reason: not_of(&common_dir) });
+            return Err(RepositoryError::Foreign { path: top.join(".git"), git_dir });
         }
         if probe.is_bare && git_dir == common_dir {
             return Ok(None);
@@ -163,7 +176,7 @@ impl Repository {
 
     /// Reads HEAD again, as it is now: the commit and the branch.
     pub fn head_now(&self) -> Result<(Option<String>, Option<String>), RepositoryError> {
-        self.read_head(Probe::read(&self.common_dir)?.has_files_for_references)
+        self.read_head(Probe::read(&self.git_dir, &self.common_dir)?.has_files_for_references)
     }
 
     fn read_head(&self, by_file: bool) -> Result<(Option<String>, Option<String>), RepositoryError> {
@@ -305,20 +318,6 @@ fn linked_git_dir(top: &Path, dot_git: &Path) -> Result<PathBuf, RepositoryError
     git_dir.canonicalize().map_err(|cause| RepositoryError::Io { path: git_dir, cause })
 }
 
-/// Fails where git itself would wait for a pipe, or read from a device without an end.
-fn can_be_read(git_dir: &Path, common_dir: &Path) -> Result<(), RepositoryError> {
-    let own = ["HEAD", "index"].map(|name| git_dir.join(name));
-    let common = ["packed-refs", "info/exclude", "info/attributes"].map(|name| common_dir.join(name));
-    for path in own.into_iter().chain(common) {
-        match bounded::optional(bounded::require_regular(&path)) {
-            Err(cause) if cause.kind() == io::ErrorKind::Other => return Err(RepositoryError::Io { path, cause }),
-            // Whatever else is wrong with it, git says so.
-            Ok(_) | Err(_) => {}
-        }
-    }
-    Ok(())
-}
-
 /// Looks at a path without following its last part; `None` if nothing is there. A failure is an error, not `None`.
 fn look(path: PathBuf) -> Result<Option<std::fs::Metadata>, RepositoryError> {
     match path.symlink_metadata() {
@@ -340,27 +339,37 @@ struct Probe {
     is_plain: bool,
     is_bare: bool,
     has_files_for_references: bool,
+    /// Whether a work tree has settings of its own.
+    has_own_settings: bool,
     file_mode: Option<bool>,
     work_tree: Option<String>,
 }
 
 impl Probe {
-    /// Reads the few keys that change the layout. They count only in this file, not in files that it includes.
-    fn read(common_dir: &Path) -> Result<Probe, RepositoryError> {
-        let path = common_dir.join("config");
+    /// Reads the few keys that change the layout. They count only in these files, not in files that they include.
+    fn read(git_dir: &Path, common_dir: &Path) -> Result<Probe, RepositoryError> {
         let mut probe = Probe {
             format: ObjectFormat::Sha1,
             is_plain: true,
             is_bare: false,
             has_files_for_references: true,
+            has_own_settings: false,
             file_mode: None,
             work_tree: None,
         };
+        probe.take_all(common_dir.join("config"))?;
+        if probe.has_own_settings {
+            probe.take_all(git_dir.join("config.worktree"))?;
+        }
+        Ok(probe)
+    }
+
+    fn take_all(&mut self, path: PathBuf) -> Result<(), RepositoryError> {
         let damaged =
             |error: git2::Error| RepositoryError::Damaged { path: path.clone(), reason: error.message().to_owned() };
         match bounded::optional(bounded::regular(&path, SMALL)) {
             Ok(Some(_)) => {}
-            Ok(None) => return Ok(probe),
+            Ok(None) => return Ok(()),
             Err(cause) => return Err(RepositoryError::Io { path, cause }),
         }
         let config = git2::Config::open(&path).map_err(damaged)?;
@@ -370,11 +379,10 @@ impl Probe {
                 if entry.include_depth() == 0 {
                     let name = String::from_utf8_lossy(entry.name_bytes()).to_ascii_lowercase();
                     let value = entry.has_value().then(|| String::from_utf8_lossy(entry.value_bytes()).into_owned());
-                    probe.take(&name, value.as_deref());
+                    self.take(&name, value.as_deref());
                 }
             })
-            .map_err(damaged)?;
-        Ok(probe)
+            .map_err(damaged)
     }
 
     /// Reads one setting; one without a value means yes.
@@ -389,6 +397,7 @@ impl Probe {
             "extensions.refstorage" if value != "files" => {
                 (self.has_files_for_references, self.is_plain) = (false, false);
             }
+            "extensions.worktreeconfig" if is_on => (self.is_plain, self.has_own_settings) = (false, true),
             "extensions.noop" | "extensions.noop-v1" | "extensions.preciousobjects" => {}
             "extensions.objectformat" | "extensions.refstorage" => {}
             "core.bare" => self.is_bare = is_on,
