@@ -438,6 +438,72 @@ fn a_replaced_object_shows_nothing_that_may_not_be_read() {
 }
 
 #[test]
+fn a_program_finds_no_repository_that_keeps_what_may_not_be_read_for_another_work_tree() {
+    for tier in ["T3", "T2"] {
+        for staged in [".env", "plain"] {
+            let project = with_build(Project::new(), PRINTS).policy(POLICY).git();
+            project.run_git(&["worktree", "add", "-q", "--detach", "../tree"]);
+            let tree = project.beside("tree").display().to_string();
+            std::fs::write(project.beside("tree").join(staged), "TOP-SECRET\n").unwrap();
+            project.run_git(&["-C", &tree, "add", "-f", staged]);
+            let build = "sh build.sh";
+            let Some((answers, ..)) = run_in(tier, project, &[], &[build]) else { continue };
+            assert_eq!(answers[0].contains("seen-"), staged == "plain", "{tier} {staged}: {answers:?}");
+        }
+    }
+}
+
+#[test]
+fn no_forged_name_shows_a_file_without_its_path() {
+    for tier in ["T3", "T2", "T1", "off"] {
+        let project = Project::new().policy(POLICY).file("f.txt", "one\n").file(".env", "PASS=TOPSEC\n").git();
+        let blob = project.run_git(&["rev-parse", "HEAD:.env"]).trim().to_owned();
+        let git = project.root().join(".git");
+        let head = project.run_git(&["rev-parse", "HEAD"]).trim().to_owned();
+        let line = |id: &str| format!("{id} {id} a <a@b> 1 +0000\tforged\n");
+        for log in ["logs/HEAD", "logs/refs/heads/main", "logs/refs/stash"] {
+            append(&git.join(log), &format!("{}{}", line(&blob), line(&head)));
+        }
+        std::fs::write(git.join("refs/stash"), format!("{head}\n")).unwrap();
+        std::fs::write(git.join("ORIG_HEAD"), format!("{blob}\n")).unwrap();
+        // Git lists no types where a reference names what is not there.
+        std::fs::write(git.join("refs/heads/lost"), "1111111111111111111111111111111111111111\n").unwrap();
+        std::fs::write(git.join("refs/tags/blob"), format!("{blob}\n")).unwrap();
+        let tag = format!("object {blob}\ntype commit\ntag lie\ntagger a <a@b> 1 +0000\n\nx\n");
+        std::fs::write(project.beside("tag"), tag).unwrap();
+        let tag = project.beside("tag").display().to_string();
+        let tag = project.run_git(&["hash-object", "-t", "tag", "-w", "--literally", &tag]);
+        std::fs::write(git.join("refs/tags/lie"), tag).unwrap();
+        let commands = [
+            "git show HEAD@{1}",
+            "git show main@{1}",
+            "git show @{1}",
+            "git show stash@{1}",
+            "git rev-parse HEAD@{1}",
+            "git stash list -p",
+            "git log -g -p",
+            "git reflog",
+            "git show ORIG_HEAD",
+            "git show blob",
+            "git show lie",
+            "git log lie",
+            "git rev-parse lie^{commit}",
+            "git rev-parse lie~1",
+            "git log --all --oneline",
+            "git show HEAD:f.txt",
+        ];
+        let flags: &[&str] = if tier == "off" { &["--sandbox=off"] } else { &[] };
+        let Some((answers, ..)) = run_in(tier, project, flags, &commands) else { continue };
+        for (command, answer) in commands.iter().zip(&answers) {
+            let shows = answer.contains("TOPSEC") || answer.contains(&blob[..7]);
+            assert!(!shows, "{tier} {command}: {answer}");
+        }
+        assert!(answers.last().unwrap().contains("one"), "{tier}: {answers:?}");
+        assert!(answers[0].contains("start"), "{tier}: {answers:?}");
+    }
+}
+
+#[test]
 fn no_process_of_the_user_is_reached_through_a_directory_of_programs() {
     const REACH: &str = "import os, socket, sys\nat = sys.argv[1]\nos.listdir(at)\ntry:\n    s = socket.socket(socket.AF_UNIX); \
         s.connect(at + '/socket'); s.send(b'SENT')\nexcept OSError as error: print(error)\ntry: os.write(os.open(at + \

@@ -1,9 +1,9 @@
 //! Lists the files in the index and the commits of a repository.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use git2::{Index, ObjectType, Odb, Oid};
@@ -18,16 +18,29 @@ const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
 const SUBMODULE: u32 = 0o160_000;
 
-/// Returns every file in the index, or in a commit that a head, a reference or a reflog reaches, relative to the
+/// The extension of an index that holds the sides of resolved conflicts.
+const RESOLVED: &[u8] = b"REUC";
+
+/// Returns every file in an index of its work trees, or in a commit that a head, a reference or a reflog reaches, relative to the
 /// repository's top. It is an error if this is not known by `end`, or if the storage format is unknown.
 pub fn files(repository: &Repository, end: Instant) -> Result<Vec<RelPath>, String> {
     let mut ids = Vec::new();
     ids_in(&repository.git_dir, &mut ids, false)?;
     ids_in(&repository.common_dir, &mut ids, true)?;
     let mut search = Search { directories: vec![Directory::default()], seen: HashSet::new(), files: Vec::new(), end };
-    search.index(&repository.git_dir.join("index"))?;
+    for index in indexes(repository) {
+        search.index(repository, &index)?;
+    }
     search.commits(&repository.common_dir.join("objects"), ids)?;
     Ok(search.files)
+}
+
+// The index of every work tree: what is staged in another one is among the same objects.
+fn indexes(repository: &Repository) -> BTreeSet<PathBuf> {
+    let linked = std::fs::read_dir(repository.common_dir.join("worktrees")).into_iter().flatten().flatten();
+    let directories = linked.map(|entry| entry.path());
+    let own = [repository.git_dir.clone(), repository.common_dir.clone()];
+    directories.chain(own).map(|directory| directory.join("index")).collect()
 }
 
 // Every id in git's own text files: heads, references and their logs.
@@ -91,10 +104,12 @@ struct Search {
 }
 
 impl Search {
-    fn index(&mut self, path: &Path) -> Result<(), String> {
-        if !path.exists() {
+    fn index(&mut self, repository: &Repository, path: &Path) -> Result<(), String> {
+        let Some(bytes) = bounded::optional(bounded::regular(path, bounded::PRODUCT))
+            .map_err(|error| format!("its index: {error}"))?
+        else {
             return Ok(());
-        }
+        };
         let index = Index::open(path).map_err(|error| error.message().to_owned())?;
         for entry in index.iter() {
             match entry.mode & KIND {
@@ -103,6 +118,14 @@ impl Search {
                 DIRECTORY => return Err("its index is sparse".to_owned()),
                 _ => self.files.extend(RelPath::from_bytes(&entry.path)),
             }
+        }
+        if bytes.windows(RESOLVED.len()).any(|word| word == RESOLVED) {
+            // The sides of conflicts that were resolved.
+            let git = repository.git().env("GIT_INDEX_FILE", path);
+            let listed = git.run(&["ls-files", "-z", "--full-name", "--resolve-undo"], b"");
+            let listed = listed.map_err(|error| error.to_string())?;
+            let names = listed.split(|byte| *byte == 0).filter_map(|line| line.split(|byte| *byte == b'\t').nth(1));
+            self.files.extend(names.filter_map(RelPath::from_bytes));
         }
         Ok(())
     }
@@ -237,9 +260,24 @@ mod tests {
             touch shared; git add .; git commit -qm one; git worktree add -q --detach ../second; cd ../second
             touch own; git add own"
         ));
-        let second = folder.path().canonicalize().unwrap().join("second");
-        let found = Repository::discover(&second).unwrap().unwrap();
-        assert_eq!(names(&found), ["own", "shared"]);
+        let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
+        for tree in ["first", "second"] {
+            let found = Repository::discover(&at(tree)).unwrap().unwrap();
+            assert_eq!(names(&found), ["own", "shared"], "{tree}");
+        }
+        sh(&at("second"), "git worktree add -q --detach ../third; touch ../third/third; git -C ../third add third");
+        let found = Repository::discover(&at("second")).unwrap().unwrap();
+        assert_eq!(names(&found), ["own", "shared", "third"]);
+    }
+
+    #[test]
+    fn the_sides_of_a_resolved_conflict_are_found() {
+        let (_folder, found) = repository(&format!(
+            "{INIT} touch a; git add .; git commit -qm one; blob=$(echo secret | git hash-object -w --stdin)
+            printf '0 %040d\\tsub/.env\\n100644 %s 2\\tsub/.env\\n' 0 $blob | git update-index --index-info
+            mkdir sub; touch sub/.env; git add -f sub/.env; git rm -q --cached sub/.env"
+        ));
+        assert_eq!(names(&found), ["a", "sub/.env"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub mod attributes;
 pub mod checkout;
 mod children;
 mod command;
+mod commits_only;
 pub mod drivers;
 pub mod file_status;
 mod filters;

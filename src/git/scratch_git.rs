@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::repository::Repository;
-use super::{Git, GitError};
+use super::{Git, GitError, commits_only};
 use crate::bounded;
 use crate::change::layout;
 
@@ -208,33 +208,10 @@ pub fn make(repository: &Repository, parts: &Parts, at: &Path, objects_at: Optio
     }
     std::fs::write(at.join("objects/info/alternates"), alternates)?;
     std::fs::write(at.join("config"), configuration(common, own))?;
-    without_names_of_files(repository, at)?;
+    // The objects may be seen elsewhere by commands, or be copied later.
+    let git = repository.git().env("GIT_DIR", at).env("GIT_OBJECT_DIRECTORY", &parts.objects);
+    commits_only::keep(&git, at)?;
     hide_outside(repository, at)
-}
-
-/// Removes the references that name a file or a directory instead of a commit: they would show it without its path, by
-/// which it is decided who may read it.
-fn without_names_of_files(repository: &Repository, at: &Path) -> io::Result<()> {
-    let format = "--format=%(objecttype) %(*objecttype) %(refname)";
-    // A broken reference is git's to report.
-    let Ok(listed) = repository.git().run(&["for-each-ref", format], b"") else { return Ok(()) };
-    let is_linked = repository.git_dir != repository.common_dir;
-    let of_work_tree: [&[u8]; 3] = [b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/"];
-    let is_copied = |name: &[u8]| {
-        !(name.starts_with(b"refs/replace/") || is_linked && of_work_tree.iter().any(|part| name.starts_with(part)))
-    };
-    let mut deleted = Vec::new();
-    for line in listed.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        let mut words = line.splitn(3, |byte| *byte == b' ');
-        let (Some(kind), Some(of_tag), Some(name)) = (words.next(), words.next(), words.next()) else { continue };
-        if kind != b"commit" && of_tag != b"commit" && is_copied(name) {
-            deleted.extend([b"delete ", name, b"\n"].concat());
-        }
-    }
-    if !deleted.is_empty() {
-        repository.git().env("GIT_DIR", at).run(&["update-ref", "--stdin"], &deleted).map_err(io::Error::other)?;
-    }
-    Ok(())
 }
 
 /// Copies what the repository's own references and index reach to a directory that [`make`] made, wherever the objects
@@ -448,7 +425,13 @@ mod tests {
             "git init -q -b main . && echo x > .env && git add . && git commit -qm x
             printf '[user]\\n\\tname = included\\n' > .git/more; git config include.path more; git tag commit; git tag -m x note
             git tag blob HEAD:.env; git tag tree HEAD^{tree}; git tag -m x annotated HEAD:.env; git pack-refs --all
-            git tag loose HEAD:.env",
+            git tag loose HEAD:.env; blob=$(git rev-parse HEAD:.env); head=$(git rev-parse HEAD)
+            lie=$(printf 'object %s\\ntype commit\\ntag lie\\ntagger a <a@b> 1 +0000\\n\\nx\\n' $blob | git hash-object -t tag -w --literally --stdin)
+            echo $lie > .git/refs/tags/lie; echo $blob > .git/ORIG_HEAD; echo $blob > .git/refs/heads/head
+            printf '%040d\\n' 1 > .git/refs/heads/lost
+            forged=\"$blob $blob a <a@b> 1 +0000\tforged\"; printf '%s\\n' \"$forged\" >> .git/logs/HEAD
+            printf '%s\\n' \"$forged\" > .git/logs/refs/stash; printf '%s\\n' \"$forged\" >> .git/logs/refs/heads/main
+            printf '%s %s a <a@b> 1 +0000\tlast\\n' $head $head >> .git/logs/HEAD",
         );
         let repository = Repository::discover(&top).unwrap().unwrap();
         let made = tempfile::tempdir().unwrap();
@@ -458,6 +441,13 @@ mod tests {
             git.line(&["for-each-ref", "--format=%(refname)"], b"").unwrap(),
             "refs/heads/main\nrefs/tags/commit\nrefs/tags/note"
         );
+        let log = std::fs::read_to_string(made.path().join("logs/HEAD")).unwrap();
+        assert!(log.lines().count() == 2 && log.ends_with("last\n") && !log.contains("forged"), "{log}");
+        for log in ["stash", "heads/main"] {
+            let log = std::fs::read_to_string(made.path().join("logs/refs").join(log)).unwrap();
+            assert!(!log.contains("forged"), "{log}");
+        }
+        assert!(!made.path().join("ORIG_HEAD").exists());
         assert!(!std::fs::read_to_string(made.path().join("config")).unwrap().contains("included"));
     }
 

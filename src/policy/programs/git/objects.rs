@@ -29,14 +29,14 @@ pub(super) fn named(tree: &dyn Tree, root: &Path, revision: &str) -> Named {
                 rest.is_empty() || rest.starts_with(['^', '~', ':']) || rest.starts_with(|c: char| c.is_ascii_digit())
             });
         // The error tells the whole id of what has no parents.
+        if references(tree, root, base).iter().any(|id| is_no_commit(tree, root, id)) {
+            return Named::Other;
+        }
         if parent || suffix.starts_with("^{commit}") {
-            if id_of(base).and_then(|id| kind(tree, root, id)).is_some_and(|kind| kind != git2::ObjectType::Commit) {
+            if id_of(base).is_some_and(|id| is_no_commit(tree, root, id)) {
                 return Named::Other;
             }
             continue;
-        }
-        if references(tree, root, base).iter().any(|id| is_no_commit(tree, root, id)) {
-            return Named::Other;
         }
         let Some(id) = id_of(base) else { continue };
         match kind(tree, root, id) {
@@ -113,9 +113,13 @@ fn kind(tree: &dyn Tree, root: &Path, id: &str) -> Option<git2::ObjectType> {
     if kind != git2::ObjectType::Tag {
         return Some(kind);
     }
+    // What the tag says about its target may be a lie; a tag of a tag is no commit here.
     let tag = database.read(whole).ok()?;
-    let is_commit = String::from_utf8_lossy(tag.data()).lines().nth(1) == Some("type commit");
-    Some(if is_commit { git2::ObjectType::Commit } else { git2::ObjectType::Tag })
+    let target = String::from_utf8_lossy(tag.data()).lines().next().and_then(|line| {
+        let target = git2::Oid::from_str(line.strip_prefix("object ")?).ok()?;
+        Some(database.read_header(target).ok()?.1)
+    });
+    Some(if target == Some(git2::ObjectType::Commit) { git2::ObjectType::Commit } else { git2::ObjectType::Tag })
 }
 
 // The objects of the repository around a directory.
