@@ -12,6 +12,9 @@ const SETTINGS: &str = r"^(commit\.gpgsign|user\.signingkey|gpg\..*)$";
 const PROGRAMS: [(&str, &str); 3] =
     [("gpg.openpgp.program", "gpg"), ("gpg.x509.program", "gpgsm"), ("gpg.ssh.program", "ssh-keygen")];
 
+/// The setting with the program that names an SSH key, and its words.
+const KEY_COMMAND: &str = "gpg.ssh.defaultkeycommand";
+
 /// The configuration of signing, by its origin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Signing {
@@ -120,8 +123,15 @@ impl Signing {
             };
         }
         // Git has no way to say "none"; `false` is the program that gives no key.
-        let key_command = self.own.get("gpg.ssh.defaultkeycommand").map_or("false", String::as_str);
-        git = git.config("gpg.ssh.defaultKeyCommand", key_command);
+        let mut key_command = "false".to_owned();
+        if let Some(command) = self.own.get(KEY_COMMAND)
+            && format == "ssh"
+            && !self.own.contains_key("user.signingkey")
+        {
+            let found = found_with_words(&git, command);
+            key_command = found.ok_or_else(|| Unsigned::NoProgram { key: KEY_COMMAND, program: command.clone() })?;
+        }
+        git = git.config(KEY_COMMAND, &key_command);
         let key = match self.own.get("user.signingkey") {
             Some(key) => key.as_str(),
             // Git finds a key by itself, unless the repository names another.
@@ -146,6 +156,14 @@ fn found(git: &Git, program: &str) -> Option<String> {
         None => PathBuf::from(program),
     };
     (path.is_absolute() && programs.is_outside(&path)).then(|| path.to_str().map(str::to_owned)).flatten()
+}
+
+/// Returns a command with the absolute path of its program, as [`found`] finds it. Git splits it at spaces that are not
+/// quoted: a program that would need quotes is none.
+fn found_with_words(git: &Git, command: &str) -> Option<String> {
+    let (program, words) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
+    let path = found(git, program)?;
+    (!path.contains([' ', '\t', '"', '\'', '\\'])).then(|| format!("{path} {words}").trim_end().to_owned())
 }
 
 #[cfg(test)]
@@ -227,6 +245,15 @@ mod tests {
             let signing = listed(&[("global", &format!("gpg.program\n{program}")), ("global", "user.signingkey\nK")]);
             let applied = signing.apply(Git::with(&programs, &top.join("work")), "A");
             assert_eq!(applied.is_ok(), is_taken, "{program}: {applied:?}");
+            let command = format!("gpg.ssh.defaultkeycommand\n{program} -L x");
+            let signing =
+                listed(&[("global", "gpg.format\nssh"), ("global", "gpg.ssh.program\nmine"), ("global", &command)]);
+            let applied = signing.apply(Git::with(&programs, &top.join("work")), "A");
+            assert_eq!(applied.is_ok(), is_taken, "{program}: {applied:?}");
+            let of_key =
+                listed(&[("global", "gpg.ssh.program\nmine"), ("global", &command), ("global", "user.signingkey\nK")]);
+            let told = format!("{:?}", of_key.apply(Git::with(&programs, &top.join("work")), "A"));
+            assert!(!told.contains("-L x"), "{program}: {told}");
         }
     }
 }
