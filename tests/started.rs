@@ -70,10 +70,17 @@ fn a_command_that_cannot_be_read_does_not_start_in_a_change_under_review() {
         (server(json!({"command": "npx", "args": ["-y", "x"]})), 52),
         (server(json!({"command": "sh", "args": ["-c", "exec node $PWD/tools/s.js"]})), 52),
         (server(json!({"command": "python3", "args": ["-mtools.s"]})), 52),
-        (server(json!({"command": "no-such-node", "env": {"NODE_OPTIONS": "--require ./tools/x.sh"}})), 52),
-        (server(json!({"command": "no-such-python", "env": {"PYTHONPATH": "tools"}})), 52),
-        (server(json!({"command": "no-such-shell", "env": {"BASH_ENV": "tools/x.sh"}})), 52),
-        (server(json!({"command": "no-such-program", "args": ["--flag"], "env": {"A": "b"}})), 0),
+        (server(json!({"command": "sh", "args": ["-c", "exec ./x.sh"], "cwd": "tools"})), 52),
+        (server(json!({"command": "sh", "args": ["-c", "exec ./none.sh"], "cwd": "tools"})), 0),
+        (server(json!({"command": "/opt/no-such-python", "env": {"PYTHONPATH": ":/opt/lib"}})), 52),
+        (server(json!({"command": "/opt/no-such-python", "env": {"PYTHONPATH": "/opt/lib"}})), 0),
+        (server(json!({"command": "no-such-server", "args": ["stdio"]})), 52),
+        (hook("just fmt"), 52),
+        (hook("turbo run lint"), 52),
+        (server(json!({"command": "/opt/no-such-node", "env": {"NODE_OPTIONS": "--require ./tools/x.sh"}})), 52),
+        (server(json!({"command": "/opt/no-such-python", "env": {"PYTHONPATH": "tools"}})), 52),
+        (server(json!({"command": "/opt/no-such-shell", "env": {"BASH_ENV": "tools/x.sh"}})), 52),
+        (server(json!({"command": "/opt/no-such-program", "args": ["--flag"], "env": {"A": "b"}})), 0),
     ] {
         let project =
             Project::new().executable("tools/x.sh", "#!/bin/sh\ntrue\n").file("tools/same.sh", "true\n").git();
@@ -91,5 +98,29 @@ fn a_command_that_cannot_be_read_does_not_start_in_a_change_under_review() {
         let outcome = project.run(&["look"]);
         assert_eq!(outcome.code, code, "{settings}: {}", outcome.stderr);
         assert!(!project.beside("ran").exists(), "{settings}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_program_at_the_top_of_a_change_under_review_starts_only_if_what_it_may_load_is_the_same() {
+    for (changed, code) in [
+        ("helper.py", 52),
+        ("helper/__init__.py", 52),
+        ("lib/deep/a.js", 52),
+        ("env", 52),
+        ("README.md", 0),
+        ("src/main.rs", 0),
+        ("src/data.json", 0),
+    ] {
+        let project = Project::new().file("tool.py", "import helper\n").file(changed, "1\n").git();
+        let base = project.run_git(&["rev-parse", "HEAD"]).trim().to_owned();
+        let project = project.file(changed, "2\n");
+        project.run_git(&["commit", "-qam", "change"]);
+        std::fs::create_dir(project.home().join(".qwen")).unwrap();
+        let server = json!({"mcpServers": {"s": {"command": "python3", "args": ["tool.py"]}}});
+        std::fs::write(project.home().join(".qwen/settings.json"), server.to_string()).unwrap();
+        let project = event(project.model([say("done")]), "pull_request", &pull_request(&base, "acme/app"));
+        let outcome = project.run(&["look"]);
+        assert_eq!(outcome.code, code, "{changed}: {}", outcome.stderr);
     }
 }

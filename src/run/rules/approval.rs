@@ -60,12 +60,9 @@ pub fn covered(top: &Path, around: &Around, environment: &Environment) -> std::i
             covered.undetermined.push((command.name.clone(), what));
             command.as_written()
         });
-        files.extend(
-            words
-                .iter()
-                .flat_map(|word| parts(word))
-                .flat_map(|word| programs(top, &around.workspace, environment, &word)),
-        );
+        let places = command.places(top, &around.workspace);
+        let words = words.iter().flat_map(|word| parts(word));
+        files.extend(words.flat_map(|word| programs(top, &places, environment, &word)));
     }
     let is_repository = top.join(".git").symlink_metadata().is_ok();
     for file in files {

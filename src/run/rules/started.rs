@@ -1,8 +1,10 @@
 //! Finds what commands of the operator's settings start: their words, as far as these can be read before the run.
 
-use crate::policy::names::named;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::bounded;
+use crate::policy::names::named;
 use crate::policy::programs::find;
 use crate::policy::programs::interpreters::reads_code;
 use crate::policy::shell::ast::{AndOr, Command, Kind, Part, Piece, Pipeline, Redirection, Script, Simple, Word};
@@ -12,16 +14,14 @@ use crate::policy::shell::parser::parse;
 const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
 
 /// Other interpreters that run the file that their first operand names, with the letters of options that bring no code.
-const INTERPRETERS: [(&str, &str); 8] = [
-    ("python", "BEIOSqsu"),
-    ("node", ""),
-    ("nodejs", ""),
-    ("ruby", "w"),
-    ("perl", "wT"),
-    ("lua", ""),
-    ("php", "nq"),
-    ("Rscript", ""),
-];
+const INTERPRETERS: [(&str, &str); 7] =
+    [("python", "BEIOSqsu"), ("node", ""), ("ruby", "w"), ("perl", "wT"), ("lua", ""), ("php", "nq"), ("Rscript", "")];
+
+/// Programs that start what the words behind their own name.
+const WRAPPERS: &str = "command env exec nohup setsid timeout";
+
+/// Programs that are many under as many names: what they do depends on the name alone.
+const MANY: [&str; 3] = ["busybox", "coreutils", "toybox"];
 
 /// Programs and commands of the shell that start nothing, whatever they are told.
 const READERS: &str = ": [ basename cat chmod cksum cmp cp curl cut date diff dirname du echo egrep exit expr false fgrep \
@@ -33,12 +33,14 @@ const READERS: &str = ": [ basename cat chmod cksum cmp cp curl cut date diff di
 const GIT_READERS: &str = "cat-file describe diff log ls-files rev-list rev-parse show status";
 
 /// Programs that start what their words, their input or files of the directory name, besides those that have a table.
-const LAUNCHERS: &str = ". act alias ansible ansible-playbook asdf at batch builtin bunx busybox cd chroot crontab declare \
-    devbox direnv docker enable export hash local popd pushd readonly typeset \
-    docker-compose earthly entr eval expect flock gdb helm husky just kubectl lefthook ltrace m4 mise nix nix-build \
-    nix-shell nsenter overcommit packer parallel perf pipx pnpx podman pre-commit pulumi run-parts runuser screen script \
-    setpriv source ssh start-stop-daemon strace su sudo doas systemd-run task terraform tmux tofu toybox trap unshare uvx \
-    vagrant valgrind watch watchexec xonsh";
+const LAUNCHERS: &str = ". act alias ansible ansible-playbook asdf at batch bazel builtin bunx busybox bwrap catchsegv cd \
+    chroot chrt concurrently cpulimit crontab dbus-run-session declare devbox direnv docker docker-compose doas earthly \
+    eatmydata enable entr eval expect export faketime fakechroot fakeroot firejail flock foreman forego gdb goreman hash helm \
+    hivemind honcho husky hyperfine inv invoke ionice just kubectl lefthook lerna lldb local ltrace m4 mage mise nix \
+    nix-build nix-shell nodemon nox nsenter nx overcommit overmind packer parallel perf pipx pnpx podman popd pre-commit \
+    proot pulumi pushd rake readonly rlwrap rr run-parts runuser screen script setarch setpriv source ssh sshpass \
+    start-stop-daemon strace su sudo supervisord systemd-run task taskset terraform tini tmux tofu torsocks tox toybox trap \
+    turbo typeset unbuffer unshare uvx vagrant valgrind watch watchexec watchman xonsh xvfb-run";
 
 /// Where the programs of the system are: one that is on no list here may start anything.
 const OF_SYSTEM: [&str; 4] = ["/bin", "/sbin", "/usr/bin", "/usr/sbin"];
@@ -57,12 +59,14 @@ pub struct Started {
 pub enum What {
     /// A text for the shell.
     Text(String),
-    /// The words of a program, and texts beside them that may name files: values of variables.
+    /// The words of a program.
     Words {
         /// The words.
         words: Vec<String>,
-        /// The texts.
-        beside: Vec<String>,
+        /// Variables, with values that may name files.
+        variables: Vec<(String, String)>,
+        /// The directory in which it starts, if that is not the workspace.
+        directory: Option<PathBuf>,
     },
 }
 
@@ -78,9 +82,9 @@ impl Started {
         let mut reader = Reader { home, path, found: Vec::new() };
         match &self.what {
             What::Text(text) => reader.text(text)?,
-            What::Words { words, beside } => {
+            What::Words { words, variables, .. } => {
                 reader.program(words)?;
-                reader.found.extend(beside.iter().cloned());
+                variables.iter().for_each(|(name, value)| reader.value(name, value.clone()));
             }
         }
         Ok(reader.found)
@@ -90,7 +94,59 @@ impl Started {
     pub fn as_written(&self) -> Vec<String> {
         match &self.what {
             What::Text(text) => text.split_whitespace().map(str::to_owned).collect(),
-            What::Words { words, beside } => words.iter().chain(beside).cloned().collect(),
+            What::Words { words, variables, .. } => {
+                let texts = words.iter().flat_map(|word| word.split_whitespace()).map(str::to_owned);
+                texts.chain(words.iter().cloned()).chain(variables.iter().map(|(_, value)| value.clone())).collect()
+            }
+        }
+    }
+
+    /// Returns the directories from which its words name files.
+    pub fn places(&self, top: &Path, workspace: &Path) -> Vec<PathBuf> {
+        let mut places = vec![top.to_path_buf(), workspace.to_path_buf()];
+        if let What::Words { directory: Some(directory), .. } = &self.what {
+            places.push(workspace.join(directory));
+        }
+        places
+    }
+}
+
+/// Tells whether a variable holds a list of directories, by its name.
+fn is_list(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["PATH", "LIB", "LIBS", "DIRS"].iter().any(|ending| name.ends_with(ending))
+}
+
+/// What a program is known for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known<'n> {
+    /// It starts the words behind its own: its name.
+    Wrapper(&'n str),
+    /// Git.
+    Git,
+    /// A shell.
+    Shell,
+    /// It reads code: its name without a version.
+    Code(&'n str),
+    /// It starts nothing.
+    Reader,
+    /// It starts what is not known.
+    Launcher,
+    /// It may be anything.
+    Nothing,
+}
+
+impl Known<'_> {
+    fn of(name: &str) -> Known<'_> {
+        match name {
+            _ if named(WRAPPERS, name) => Known::Wrapper(name),
+            "git" => Known::Git,
+            _ if SHELLS.contains(&name) => Known::Shell,
+            "nodejs" => Known::Code("node"),
+            _ if reads_code(name) => Known::Code(name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')),
+            _ if named(READERS, name) => Known::Reader,
+            _ if named(LAUNCHERS, name) || find(name).is_some() => Known::Launcher,
+            _ => Known::Nothing,
         }
     }
 }
@@ -160,8 +216,17 @@ impl Reader<'_> {
         if name.starts_with("GIT_") || value.contains(['$', '`']) {
             return Err(format!("the variable {name}"));
         }
-        self.found.push(value);
+        self.value(name, value);
         Ok(())
+    }
+
+    /// Takes what a value may name. An empty part of a list of directories is the one in which the program starts, and so
+    /// is an empty `PATH`.
+    fn value(&mut self, name: &str, value: String) {
+        if is_list(name) && value.split(':').any(str::is_empty) && (name == "PATH" || !value.is_empty()) {
+            self.found.push(".".to_owned());
+        }
+        self.found.push(value);
     }
 
     /// Takes the words of a program, and reads the text that it gives a shell.
@@ -174,34 +239,50 @@ impl Reader<'_> {
             return undetermined();
         }
         self.found.push(first.clone());
-        match name {
-            "command" if operands.first().is_some_and(|option| option == "-v") => {}
-            "exec" | "command" | "nohup" | "setsid" => return self.started_by(operands),
-            "timeout" if operands.first().is_some_and(|time| !time.starts_with('-')) => {
-                return self.started_by(&operands[1..]);
-            }
-            "env" => {
-                let is_set = |word: &&String| !word.starts_with('-') && word.contains('=');
-                let count = operands.iter().take_while(is_set).count();
-                for (name, value) in operands[..count].iter().filter_map(|word| word.split_once('=')) {
-                    self.assignment(name, value.to_owned())?;
-                }
-                return self.started_by(&operands[count..]);
-            }
-            "git" if operands.first().is_some_and(|verb| named(GIT_READERS, verb)) => {}
-            _ if SHELLS.contains(&name) => return self.script_of(operands, "efuvx", true).unwrap_or_else(undetermined),
-            _ if reads_code(name) => {
-                let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let known = Known::of(name);
+        if !self.is_what_it_is_called(first, known) {
+            return undetermined();
+        }
+        match known {
+            Known::Wrapper(name) => return self.wrapped(name, operands).unwrap_or_else(undetermined),
+            Known::Git if operands.first().is_some_and(|verb| named(GIT_READERS, verb)) => {}
+            Known::Shell => return self.script_of(operands, "efuvx", true).unwrap_or_else(undetermined),
+            Known::Code(plain) => {
                 let known = INTERPRETERS.iter().find(|(known, _)| *known == plain);
                 let taken = known.and_then(|(_, letters)| self.script_of(operands, letters, false));
                 return taken.unwrap_or_else(undetermined);
             }
-            _ if named(READERS, name) => {}
-            _ if named(LAUNCHERS, name) || find(name).is_some() || self.is_of_system(first) => return undetermined(),
-            _ => {}
+            Known::Reader => {}
+            // A file that the operator names by its path does what it is for. What is installed by a name may start
+            // what files of the directory say.
+            Known::Nothing if first.contains('/') && !self.is_of_system(first) => {}
+            Known::Git | Known::Launcher | Known::Nothing => return undetermined(),
         }
         self.found.extend_from_slice(operands);
         Ok(())
+    }
+
+    /// Takes the words of a program that starts another. `None` where they cannot be read.
+    fn wrapped(&mut self, name: &str, operands: &[String]) -> Option<Result<(), String>> {
+        match name {
+            "command" if operands.first().is_some_and(|option| option == "-v") => {
+                self.found.extend_from_slice(operands);
+                Some(Ok(()))
+            }
+            "timeout" if operands.first().is_none_or(|time| time.starts_with('-')) => None,
+            "timeout" => Some(self.started_by(&operands[1..])),
+            "env" => {
+                let is_set = |word: &&String| !word.starts_with('-') && word.contains('=');
+                let count = operands.iter().take_while(is_set).count();
+                for (name, value) in operands[..count].iter().filter_map(|word| word.split_once('=')) {
+                    if let Err(what) = self.assignment(name, value.to_owned()) {
+                        return Some(Err(what));
+                    }
+                }
+                Some(self.started_by(&operands[count..]))
+            }
+            _ => Some(self.started_by(operands)),
+        }
     }
 
     /// Takes the words that a program starts another with; options of its own are not known.
@@ -238,17 +319,54 @@ impl Reader<'_> {
         None
     }
 
-    /// Tells whether a program is one of the system's, at the place where it is found first.
-    fn is_of_system(&self, program: &str) -> bool {
+    /// Returns the file of a program, where it is found first.
+    fn file_of(&self, program: &str) -> Option<PathBuf> {
+        if program.contains('/') {
+            return Some(PathBuf::from(program)).filter(|file| file.is_absolute());
+        }
         let is_there = |file: &PathBuf| file.metadata().is_ok_and(|data| data.is_file());
-        let file = match program.contains('/') {
-            true => Some(PathBuf::from(program)),
-            false => {
-                self.path.and_then(|path| std::env::split_paths(path).map(|entry| entry.join(program)).find(is_there))
-            }
-        };
-        file.and_then(|file| file.parent().map(Path::to_path_buf))
-            .is_some_and(|directory| OF_SYSTEM.iter().any(|known| directory == Path::new(known)))
+        self.directories().map(|entry| entry.join(program)).find(is_there)
+    }
+
+    fn directories(&self) -> impl Iterator<Item = PathBuf> {
+        self.path.into_iter().flat_map(|path| std::env::split_paths(path)).filter(|entry| entry.is_absolute())
+    }
+
+    /// Tells whether a program is one of the system's: by the path that names it, or by where this leads.
+    fn is_of_system(&self, program: &str) -> bool {
+        let is_there =
+            |file: &Path| file.parent().is_some_and(|at| OF_SYSTEM.iter().any(|known| at == Path::new(known)));
+        self.file_of(program)
+            .is_some_and(|file| is_there(&file) || file.canonicalize().is_ok_and(|file| is_there(&file)))
+    }
+
+    /// Tells whether a program is no other one under this name: a link to one that is known for more, or a copy of it.
+    fn is_what_it_is_called(&self, program: &str, known: Known<'_>) -> bool {
+        let Some(real) = self.file_of(program).and_then(|file| file.canonicalize().ok()) else { return true };
+        let name = real.file_name().unwrap_or_default().to_string_lossy();
+        if MANY.contains(&&*name) && known != Known::Nothing {
+            return true;
+        }
+        match Known::of(&name) {
+            Known::Nothing | Known::Reader if !self.is_of_system(program) && self.is_copy(&real) => false,
+            Known::Nothing => true,
+            other => other == known,
+        }
+    }
+
+    /// Tells whether a file is a known program of the system, or has the bytes of one.
+    fn is_copy(&self, file: &Path) -> bool {
+        let Ok(data) = file.metadata() else { return false };
+        let names = SHELLS.into_iter().chain(INTERPRETERS.map(|(name, _)| name)).chain(WRAPPERS.split_whitespace());
+        let names: Vec<&str> =
+            names.chain(LAUNCHERS.split_whitespace()).chain(["git", "xargs", "make", "find"]).collect();
+        let places = self.directories().chain(OF_SYSTEM.iter().map(PathBuf::from)).collect::<BTreeSet<PathBuf>>();
+        let mut same_size = places
+            .iter()
+            .flat_map(|at| names.iter().map(move |name| at.join(name)))
+            .filter(|known| known.metadata().is_ok_and(|known| known.is_file() && known.len() == data.len()));
+        let text = |file: &Path| bounded::regular(file, bounded::PRODUCT).ok();
+        same_size.any(|known| text(&known).is_none_or(|known| text(file).is_none_or(|file| file == known)))
     }
 
     /// Returns the text of a word in which the shell expands nothing but the home at its beginning.
@@ -303,7 +421,9 @@ mod tests {
             ("timeout 5 env A=b python3 -u ~/s.py", &["timeout", "env", "b", "python3", "/h/u/s.py"]),
             ("git status > /dev/null", &["/dev/null", "git", "status"]),
             ("command -v no-such-program", &["command", "-v", "no-such-program"]),
-            ("no-such-program tools/x", &["no-such-program", "tools/x"]),
+            ("/opt/no-such-program tools/x", &["/opt/no-such-program", "tools/x"]),
+            ("PYTHONPATH=/a::/b /opt/x", &[".", "/a::/b", "/opt/x"]),
+            ("env NODE_PATH=:/a PATH= RUST_LOG=a::b /opt/x", &["env", ".", ":/a", ".", "", "a::b", "/opt/x"]),
         ] {
             assert_eq!(of_text(text).unwrap(), words, "{text}");
         }
@@ -384,8 +504,38 @@ mod tests {
             "exec -a x sh",
             "vim x",
             "/bin/no-such-program",
+            "no-such-program",
+            "no-such-program --flag",
+            "timeout 5 github-mcp-server stdio",
+            "~/.cargo/bin/just",
+            "/opt/bin/turbo run lint",
+            "flock x sh tools/x.sh",
         ] {
             assert!(of_text(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_program_is_judged_by_what_it_is_and_not_by_what_it_is_called() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        crate::workspace::test_support::sh(
+            &top,
+            "for name in env sh; do ln -s $(command -v $name) link-$name; cp $(command -v $name) copy-$name; done
+            mkdir known; cp $(command -v env) known/timeout; ln -s $(command -v sh) known/cat; cp $(command -v env) known/head
+            ln -s $(command -v dash || command -v sh) known/bash; ln -s /usr/bin/no-such-program gone
+            printf 'true\n' > own; ln -s own other; mkdir many; printf 'x' > many/busybox; ln -s busybox many/cat",
+        );
+        let read = |name: &str| {
+            let words = vec![top.join(name).display().to_string(), "tools/x.sh".to_owned()];
+            let what = What::Words { words, variables: Vec::new(), directory: None };
+            Started { name: String::new(), what }.words(None, Some("/usr/bin:/bin"))
+        };
+        for other in ["link-env", "copy-env", "link-sh", "copy-sh", "known/cat", "known/head"] {
+            assert!(read(other).is_err(), "{other}");
+        }
+        for own in ["own", "other", "many/cat", "known/bash"] {
+            assert!(read(own).is_ok(), "{own}: {:?}", read(own));
         }
     }
 }

@@ -177,7 +177,7 @@ impl Trusted {
                 let files = names.map(|name| folder.join(name)).filter(|path| path.symlink_metadata().is_ok());
                 found.extend(files.filter_map(|path| below(top, &path)));
             }
-            files_of(&top.join(".qwen"), top, &mut found);
+            files_of(&top.join(".qwen"), top, &mut found, |_| true);
             let by_others = [".qwen/settings.json", ".qwen/policy.yaml", ".qwen/.env"];
             found.retain(|path| !by_others.contains(&path.as_str()));
         }
@@ -222,10 +222,11 @@ impl Trusted {
                 let (name, not_trusted) = (name.clone(), self.not_trusted());
                 TrustError::Undetermined { name, what, not_trusted }
             })?;
+            let places = command.places(top, workspace);
             let mut files: Vec<String> = Vec::new();
             for word in words.iter().flat_map(|word| parts(word)) {
                 let found = in_path(environment, &word);
-                let named = meant(top, workspace, &word).ok_or_else(|| {
+                let named = meant(top, &places, &word).ok_or_else(|| {
                     let (name, word) = (name.clone(), word.clone());
                     TrustError::TooMany { name, word, most: LOOKED_AT }
                 })?;
@@ -266,12 +267,11 @@ impl Trusted {
 
 /// Returns the files of the checkout that a word of a command can name: a file by the names that [`spelled`] lists, or
 /// what an interpreter starts in a directory.
-pub(super) fn programs(top: &Path, workspace: &Path, environment: &Environment, word: &str) -> Vec<PathBuf> {
+pub(super) fn programs(top: &Path, places: &[PathBuf], environment: &Environment, word: &str) -> Vec<PathBuf> {
     const ENTRIES: [&str; 3] = ["__main__.py", "index.js", "package.json"];
-    let places = spelled(word).into_iter().flat_map(|word| [top.join(&word), workspace.join(&word)]);
-    let places = places.flat_map(|place| ENTRIES.map(|entry| place.join(entry)).into_iter().chain([place]));
-    let places = places.chain(in_path(environment, word));
-    let real = places.filter_map(|place| place.canonicalize().ok());
+    let named = named(places, word).flat_map(|path| ENTRIES.map(|entry| path.join(entry)).into_iter().chain([path]));
+    let named = named.chain(in_path(environment, word));
+    let real = named.filter_map(|place| place.canonicalize().ok());
     real.filter(|file| file.is_file() && file.starts_with(top) && !file.starts_with(top.join(".git"))).collect()
 }
 
@@ -279,6 +279,11 @@ pub(super) fn programs(top: &Path, workspace: &Path, environment: &Environment, 
 pub(super) fn parts(word: &str) -> Vec<String> {
     let parts = word.split(|c: char| c.is_whitespace() || "'\"=;|&()<>`$,:".contains(c));
     parts.chain([word]).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+/// Returns the paths that a word may name from these directories, as it may be [`spelled`].
+fn named(places: &[PathBuf], word: &str) -> impl Iterator<Item = PathBuf> {
+    spelled(word).into_iter().flat_map(|word| places.iter().map(move |place| place.join(&word)))
 }
 
 /// Returns a word as an interpreter may complete it: with the suffixes that Node.js and Python add, and as a dotted module
@@ -298,11 +303,11 @@ fn in_path(environment: &Environment, word: &str) -> Vec<PathBuf> {
 }
 
 /// Returns the files of the checkout that a word of a command can mean to an interpreter: the path itself, as it may be
-/// [`spelled`], with its siblings, which it may load; and all files of a directory. `None` if they are too many to
-/// compare.
-fn meant(top: &Path, workspace: &Path, word: &str) -> Option<Vec<PathBuf>> {
+/// [`spelled`], with the files beside and below it, which it may load; and all files of a directory. Beside a file of the
+/// top directory these are only what interpreters [load](is_loaded). `None` if they are too many to compare.
+fn meant(top: &Path, places: &[PathBuf], word: &str) -> Option<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for path in spelled(word).into_iter().flat_map(|word| [top.join(&word), workspace.join(&word)]) {
+    for path in named(places, word) {
         let Ok(data) = path.symlink_metadata() else { continue };
         let Some(file) =
             below(top, &path).map(|path| top.join(path)).or_else(|| data.is_dir().then(|| top.to_path_buf()))
@@ -312,21 +317,33 @@ fn meant(top: &Path, workspace: &Path, word: &str) -> Option<Vec<PathBuf>> {
         if !file.starts_with(top) || file == top && !path.starts_with(top) {
             continue;
         }
-        let directory =
-            if data.is_dir() { Some(file.as_path()) } else { file.parent().filter(|parent| *parent != top) };
+        let directory = if data.is_dir() { Some(file.as_path()) } else { file.parent() };
         if let Some(directory) = directory {
             let mut files = Vec::new();
-            files_of(directory, top, &mut files);
+            let all = data.is_dir() || directory != top;
+            files_of(directory, top, &mut files, |path| all || is_loaded(path));
             if files.len() >= LOOKED_AT {
                 return None;
             }
-            found.extend(files.into_iter().filter(|file| !file.starts_with(".git/")).map(|file| top.join(file)));
+            found.extend(files.into_iter().map(|file| top.join(file)));
         }
         if !data.is_dir() {
             found.push(file);
         }
     }
     Some(found)
+}
+
+/// Tells whether an interpreter may load a file for a program of the top directory: code anywhere, and there any file
+/// without an ending.
+fn is_loaded(path: &str) -> bool {
+    const CODE: &str = "bash class cjs cts jar js lua mjs mts node php pl pm pth py pyc rb sh so ts tsx jsx wasm zsh";
+    let name = path.rsplit('/').next().unwrap_or(path);
+    match name.rsplit_once('.') {
+        Some(("package" | "tsconfig", "json")) => true,
+        Some((_, "json")) | None => name == path,
+        Some((_, ending)) => CODE.split_whitespace().any(|known| known == ending),
+    }
 }
 
 fn short(commit: &str) -> &str {
@@ -352,21 +369,23 @@ pub(super) fn below(top: &Path, path: &Path) -> Option<String> {
     inside(plain.clone()).or_else(|| inside(real()?)).or_else(by_link).filter(|below| !below.is_empty())
 }
 
-/// Collects the files below a directory by their paths below the top; links count as files.
-fn files_of(folder: &Path, top: &Path, found: &mut Vec<String>) {
-    let mut folders = vec![folder.to_path_buf()];
+/// Collects the files below a directory by their paths below the top, as far as they are wanted; links count as files.
+/// Git's own are left out.
+fn files_of(folder: &Path, top: &Path, found: &mut Vec<String>, is_wanted: impl Fn(&str) -> bool) {
     if folder.symlink_metadata().is_ok_and(|data| !data.is_dir()) {
         found.extend(below(top, folder));
         return;
     }
+    let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             if found.len() >= LOOKED_AT {
                 return;
             }
             match entry.file_type() {
+                Ok(kind) if kind.is_dir() && entry.path() == top.join(".git") => {}
                 Ok(kind) if kind.is_dir() => folders.push(entry.path()),
-                Ok(_) | Err(_) => found.extend(below(top, &entry.path())),
+                Ok(_) | Err(_) => found.extend(below(top, &entry.path()).filter(|path| is_wanted(path))),
             }
         }
     }

@@ -73,11 +73,9 @@ impl Chosen {
         for config in &self.configs {
             let Connect::Stdio(program) = &config.connect else { continue };
             let words: Vec<String> = std::iter::once(&program.command).chain(&program.args).cloned().collect();
-            let named = words.iter().filter(|word| !word.starts_with('-'));
-            let below = program.cwd.iter().flat_map(|at| named.clone().map(|word| at.join(word).display().to_string()));
-            let beside = below.chain(program.env.values().cloned()).collect();
+            let variables = program.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
             let name = format!("the MCP server {}", config.name);
-            found.push(Started { name, what: What::Words { words: words.clone(), beside } });
+            found.push(Started { name, what: What::Words { words, variables, directory: program.cwd.clone() } });
         }
         found
     }
