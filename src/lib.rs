@@ -22,34 +22,44 @@
 //!   an operator's `workspace: in-place`, [`deliver`] takes what commands left in ignored directories along with the change.
 //! - **Unknown is denied, and a check that fails to run is a denial.**
 //!
-//! # The layers: a module uses lower layers only
+//! # The layers and what they use
 //!
-//! | layer | modules | what they are |
+//! | layer | modules | may use |
 //! |---|---|---|
-//! | 6 | `main`, [`cli`], [`commands`], [`run`](mod@run) | connect everything, decide nothing |
-//! | 4 | [`agent`], [`verify`], [`deliver`], [`emit`] | do not use each other |
-//! | 3 | [`tools`] | one file per tool |
-//! | 2 | [`workspace`], [`git`], [`model`], [`sandbox`], [`forge`], [`settings::load`](mod@settings::load), [`recipe::load`](mod@recipe::load) | the only modules with I/O |
-//! | 1 | [`policy`], [`change`], [`recipe`], [`prompt`], [`settings`] | no I/O: no files, environment, clock, network |
-//! | 0 | [`bounded`], [`path`], [`event`], [`exit`], [`threads`], [`tool_name`], [`secret`], [`hidden`], [`marked`], [`base`], [`checkouts`] | basic types |
+//! | root | [`cli`], [`commands`], [`forge`], [`run`](mod@run) | every layer |
+//! | emit | [`emit`] | base, change |
+//! | deliver | [`deliver`], [`verify`] | base, change, policy, git, workspace, sandbox, config |
+//! | agent | [`agent`] | base, change, policy, tools, model |
+//! | tools | [`tools`] | base, change, policy, workspace, model, config |
+//! | config | [`prompt`], [`recipe`], [`settings`] | base, policy, git, model |
+//! | model | [`model`] | base |
+//! | sandbox | [`sandbox`] | base, policy, git |
+//! | workspace | [`workspace`] | base, change, policy, git |
+//! | git | [`git`] | base, change, policy |
+//! | policy | [`policy`] | base, change |
+//! | change | [`change`] | base |
+//! | base | [`base`], [`bounded`], [`checkouts`], [`event`], [`exit`], [`hidden`], [`marked`], [`path`], [`secret`], [`threads`], [`tool_name`] | |
 //!
-//! `tests/house/rules.rs` enforces this and other rules.
+//! The root connects everything and decides nothing. [`policy`], [`change`], [`prompt`], [`verify`], and [`recipe`] and
+//! [`settings`] outside of their `load`, perform no I/O: no files, environment, clock or network. `tests/house/rules.rs`
+//! enforces the table.
 //!
-//! # Where a change belongs
+//! # Where a thing is decided
 //!
-//! - a new tool: a file in [`tools`] and a line in its toolbox
-//! - what a program's options mean to the policy: its table in [`policy::programs`]
-//! - a server's quirk: the table in [`model::providers`]
-//! - a new output format: a renderer in [`emit`]
-//! - a new key of recipes: its type in [`recipe::file`], what it must be in [`recipe::check`]
-//! - what a run reads, and in which order: [`run::stages`]; how the model is asked: [`run::conversation`]
-//! - another command: [`commands`] (`hook` for git's hooks, `ci` for the Action's two jobs); what they ask of GitHub:
-//!   [`forge`]; who may start a run there: [`policy::trigger`]
+//! - what a flag, a setting and a recipe together mean for a run: [`run::stages`]
+//! - which files of a checkout count: [`run::rules::trust`]; which policies apply: [`run::rules::policy_layers`]
+//! - whether a call is allowed: [`policy::decide`](mod@policy::decide); what a program does with its words: [`policy::programs`]
+//! - what a command may touch: [`policy::grant::SandboxProfile`], which [`sandbox`] enforces; what it finds: [`workspace::tree`],
+//!   as a copy or, if that is large, as a layer over the project ([`workspace::tree::Layer`])
+//! - which tool a name means: [`tools::Toolbox::resolve`]
+//! - how a server differs from others: [`model::providers`]
+//! - how the model is asked, and what happens with its answer: [`run::conversation`], [`run::recipe::answers`]
 //! - how a change is applied, committed, reverted: [`deliver`]; `qwen apply`, for every command that uses it:
 //!   [`run::finish::apply`]
-//! - what a command finds in its sandbox: [`sandbox`]; the command workspace: [`workspace::tree`], as a copy or, if that
-//!   is large, as a layer over the project ([`workspace::tree::Layer`])
-//! - a new way to end: [`exit::Exit`], with its row in the README
+//! - what a command asks of GitHub: [`forge`]; who may start a run there: [`policy::trigger`]
+//! - how a run ends: [`exit::Exit`]
+//!
+//! `.github/CONTRIBUTING.md` lists, for each usual change, the files to edit.
 
 #![cfg_attr(
     test,

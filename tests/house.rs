@@ -5,10 +5,10 @@ mod planted;
 mod rules;
 mod source;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use rules::{Breaches, Measures, check};
+use rules::{Breaches, LAYER_OF, MAY_USE, Measures, READERS, check};
 use source::Texts;
 
 const DEBT: &str = "tests/house-debt.toml";
@@ -39,7 +39,7 @@ fn texts() -> Texts {
 fn compare(found: &Breaches, debt: &Breaches) -> (Vec<String>, Vec<String>) {
     let (mut new, mut gone) = (Vec::new(), Vec::new());
     let none = BTreeMap::new();
-    let rules: std::collections::BTreeSet<&String> = found.keys().chain(debt.keys()).collect();
+    let rules: BTreeSet<&String> = found.keys().chain(debt.keys()).collect();
     for rule in rules {
         let (found, debt) = (found.get(rule).unwrap_or(&none), debt.get(rule).unwrap_or(&none));
         for (key, number) in found.iter().filter(|(key, number)| debt.get(*key).is_none_or(|listed| listed < number)) {
@@ -69,6 +69,70 @@ fn the_source_keeps_its_rules_but_for_a_list_that_only_gets_shorter() {
     }
     assert!(new.is_empty(), "these break a rule of tests/house/rules.rs: {new:#?}");
     assert!(gone.is_empty(), "shorten {DEBT} (HOUSE_DEBT=write on this test does it): {gone:#?}");
+}
+
+/// Returns the texts for contributors: those of `.github` and the READMEs of the fixtures.
+fn guides() -> impl Iterator<Item = (String, String)> {
+    let fixtures = package().join("fixtures").read_dir().unwrap().map(|entry| entry.unwrap().path().join("README.md"));
+    let own = ["CONTRIBUTING.md", "RELEASING.md"].map(|name| package().join(".github").join(name));
+    let texts = own.into_iter().chain(fixtures.filter(|path| path.exists()));
+    texts.map(|path| (path.display().to_string(), std::fs::read_to_string(&path).unwrap()))
+}
+
+/// Returns the paths in one of the package's own directories that a text names, and bare names of source files.
+fn paths_named(text: &str) -> Vec<&str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+    let words = text.split(|c| !is_part(c)).map(|word| word.trim_end_matches('.'));
+    let own =
+        ["src/", "tests/", "fixtures/", "docs/", "recipes/", "benches/", "fuzz/", "packaging/", ".ci/", ".cargo/"];
+    let is_ours =
+        |word: &&str| own.iter().any(|own| word.starts_with(own)) || word.ends_with(".rs") && !word.contains('/');
+    words.filter(is_ours).filter(|word| !word.contains("NAME")).collect()
+}
+
+#[test]
+fn every_path_that_a_guide_names_exists() {
+    assert_eq!(
+        paths_named("See `src/lib.rs`, wire.rs, .ci/run. Not recipes/NAME.yaml."),
+        ["src/lib.rs", "wire.rs", ".ci/run"]
+    );
+    let files: Vec<String> = texts().into_keys().collect();
+    let exists =
+        |path: &&str| package().join(path).exists() || files.iter().any(|file| file.ends_with(&format!("/{path}")));
+    let mut missing = Vec::new();
+    for (guide, text) in guides() {
+        missing
+            .extend(paths_named(&text).into_iter().filter(|path| !exists(path)).map(|path| format!("{guide}: {path}")));
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    for (reader, _) in READERS {
+        let path = format!("src/{reader}");
+        assert!(files.iter().any(|file| file.starts_with(&path)), "READERS of tests/house/rules.rs: no {path}");
+    }
+}
+
+/// Takes the modules and the layers of a row of the table in `src/lib.rs`.
+fn row(line: &str) -> Option<(&str, BTreeSet<&str>, BTreeSet<&str>)> {
+    let cells: Vec<&str> = line.strip_prefix("//! | ")?.trim_end_matches('|').split('|').map(str::trim).collect();
+    let [layer, modules, uses] = cells[..] else { return None };
+    let modules = modules.split(", ").filter_map(|name| name.split('`').nth(1)).collect();
+    Some((layer, modules, uses.split(", ").filter(|name| !name.is_empty()).collect()))
+}
+
+#[test]
+fn the_crate_documentation_has_the_layers_that_are_enforced() {
+    let text = std::fs::read_to_string(package().join("src/lib.rs")).unwrap();
+    let rows: Vec<_> = text.lines().filter_map(row).filter(|(layer, ..)| *layer != "layer").collect();
+    let layers: BTreeSet<&str> = LAYER_OF.iter().map(|(_, layer)| *layer).collect();
+    assert_eq!(rows.iter().map(|(layer, ..)| *layer).collect::<BTreeSet<_>>(), layers);
+    for (layer, modules, uses) in rows {
+        // `properties` exists in tests only, and the empty name is the root's own files.
+        let enforced = LAYER_OF.iter().filter(|(name, of)| *of == layer && !["", "properties"].contains(name));
+        assert_eq!(modules, enforced.map(|(name, _)| *name).collect(), "modules of {layer}");
+        let enforced = MAY_USE.iter().find(|(name, _)| *name == layer);
+        let enforced = enforced.map_or(BTreeSet::from(["every layer"]), |(_, uses)| uses.iter().copied().collect());
+        assert_eq!(uses, enforced, "what {layer} may use");
+    }
 }
 
 #[test]

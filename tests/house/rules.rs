@@ -14,7 +14,7 @@ use super::source::{Names, Source, Texts, Tree, attributes, comments, is_test, l
 pub(crate) type Breaches = BTreeMap<String, BTreeMap<String, u32>>;
 
 /// Module → the layer that it is part of; the longest matching prefix counts.
-const LAYER_OF: &[(&str, &str)] = &[
+pub(crate) const LAYER_OF: &[(&str, &str)] = &[
     ("base", "base"),
     ("bounded", "base"),
     ("checkouts", "base"),
@@ -49,7 +49,7 @@ const LAYER_OF: &[(&str, &str)] = &[
 ];
 
 /// Layer → the layers that it may use next to itself; the root may use all.
-const MAY_USE: &[(&str, &[&str])] = &[
+pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("change", &["base"]),
     ("policy", &["base", "change"]),
@@ -65,7 +65,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// Files that read without `crate::bounded`, and why they may.
-const READERS: &[(&str, &str)] = &[
+pub(crate) const READERS: &[(&str, &str)] = &[
     ("bounded.rs", "it is the reader"),
     ("change/binary.rs", "inflates at most as much as the patch says"),
     ("deliver/journal.rs", "opens a directory, to bring it to the disk"),
@@ -76,7 +76,6 @@ const READERS: &[(&str, &str)] = &[
     ("tools/common/pdf", "what is in memory already"),
     ("tools/search_file_content.rs", "searches piece by piece what the walk found to be a regular file"),
     ("workspace/folder.rs", "as much as the descriptor says, of a regular file"),
-    ("workspace/kept.rs", "copies piece by piece what it kept itself"),
     ("workspace/session_file.rs", "a locked file of its own, of a size that was looked at"),
 ];
 
