@@ -141,8 +141,33 @@ fn masked(value: &mut Value, mask: &dyn Fn(String) -> String) {
     }
 }
 
-/// Reads a session's file. The error says what is wrong with which line.
-pub fn read(text: &str) -> Result<Session, String> {
+/// Why a session's file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionFileError {
+    /// It is empty.
+    #[error("it is empty")]
+    Empty,
+    /// The first line is not a header.
+    #[error("line 1: no header")]
+    NoHeader,
+    /// The header is of another version.
+    #[error("line 1: version {0} is not known")]
+    UnknownVersion(u32),
+    /// There are two headers.
+    #[error("line {0}: a second header")]
+    SecondHeader(usize),
+    /// A line is not an entry.
+    #[error("line {number}: {cause}")]
+    Line {
+        /// From 1.
+        number: usize,
+        /// What is wrong with it.
+        cause: serde_json::Error,
+    },
+}
+
+/// Reads a session's file.
+pub fn read(text: &str) -> Result<Session, SessionFileError> {
     let mut header = None;
     let mut messages = Messages::default();
     let mut whole = 0;
@@ -153,12 +178,12 @@ pub fn read(text: &str) -> Result<Session, String> {
             break;
         }
         whole += line.len();
-        let line: Line = serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
+        let line: Line = serde_json::from_str(line).map_err(|cause| SessionFileError::Line { number, cause })?;
         match (line, &header) {
             (Line::Session(found), None) if found.version == VERSION => header = Some(found),
-            (Line::Session(found), None) => return Err(format!("line 1: version {} is not known", found.version)),
-            (Line::Session(_), Some(_)) => return Err(format!("line {number}: a second header")),
-            (_, None) => return Err("line 1: no header".into()),
+            (Line::Session(found), None) => return Err(SessionFileError::UnknownVersion(found.version)),
+            (Line::Session(_), Some(_)) => return Err(SessionFileError::SecondHeader(number)),
+            (_, None) => return Err(SessionFileError::NoHeader),
             (Line::User { parts }, Some(_)) => messages.user(parts.into_iter().map(Piece::part).collect()),
             (Line::Assistant { text, reasoning, calls }, Some(_)) => messages.assistant(AssistantMessage {
                 text,
@@ -173,7 +198,7 @@ pub fn read(text: &str) -> Result<Session, String> {
             }),
         }
     }
-    let header = header.ok_or("it is empty")?;
+    let header = header.ok_or(SessionFileError::Empty)?;
     Ok(Session { header, messages: messages.end(), whole })
 }
 
@@ -355,9 +380,9 @@ mod tests {
     #[test]
     fn a_broken_line_in_the_middle_is_named() {
         let broken = file().replace("{\"type\":\"assistant\"", "{\"type\":\"assist");
-        assert!(read(&broken).unwrap_err().starts_with("line 3: "));
-        assert_eq!(read("").unwrap_err(), "it is empty");
-        assert!(read("{\"type\":\"user\",\"parts\":[]}\n").unwrap_err().contains("no header"));
+        assert!(read(&broken).unwrap_err().to_string().starts_with("line 3: "));
+        assert_eq!(read("").unwrap_err().to_string(), "it is empty");
+        assert!(read("{\"type\":\"user\",\"parts\":[]}\n").unwrap_err().to_string().contains("no header"));
     }
 
     #[test]

@@ -17,3 +17,30 @@ pub trait CliError: std::error::Error {
         self.exit().name()
     }
 }
+
+/// What the tests of errors share.
+#[cfg(test)]
+pub(crate) mod samples {
+    use std::io::{Error, ErrorKind};
+
+    use super::CliError;
+
+    /// Writes each error as people and scripts see it: exit code, code of the result, message, hint.
+    pub(crate) fn listed(errors: &[&dyn CliError]) -> String {
+        let line = |error: &&dyn CliError| {
+            let hint = error.hint().unwrap_or_default();
+            format!("{} {}: {error}\n  {hint}", error.exit().code(), error.code()).trim_end().to_owned()
+        };
+        errors.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Returns a text.
+    pub(crate) fn text(text: &str) -> String {
+        text.to_owned()
+    }
+
+    /// Returns an error of the system.
+    pub(crate) fn io() -> Error {
+        Error::new(ErrorKind::NotFound, "not found")
+    }
+}

@@ -71,7 +71,7 @@ fn delivery(arguments: &ApplyArgs) -> Result<Delivery, CommandError> {
         let (subject, body) = message.split_once('\n').unwrap_or((message, ""));
         deliver::message::message(subject.trim(), body, &[("Assisted-by", "qwen-run")])
             .map(|message| Order { message, ..Order::default() })
-            .map_err(|problem| CommandError::Message(problem.to_string()))
+            .map_err(CommandError::Message)
     };
     if arguments.message.is_some() && !arguments.commit && arguments.branch.is_none() {
         return Err(CommandError::MessageAlone);

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use crate::base::{CliError, Diagnostic};
+use crate::deliver::message::MessageError;
 use crate::exit::Exit;
 use crate::settings::SettingsError;
 
@@ -33,7 +34,7 @@ pub(super) enum CommandError {
     MessageAlone,
     /// `--message` is not a message.
     #[error("--message: {0}")]
-    Message(String),
+    Message(#[from] MessageError),
 }
 
 impl CliError for CommandError {

@@ -1,30 +1,12 @@
-use std::io::{Error, ErrorKind};
-
 use super::ci::error::{CiError, ProposalError, TrustedPolicyError};
 use super::error::*;
 use super::hook::error::HookError;
-use crate::base::CliError;
+use crate::base::error::samples::{io, listed, text};
+use crate::deliver::message::MessageError;
 use crate::exit::Exit;
 use crate::git::repository::RepositoryError;
 use crate::git::trusted::TrustedError;
 use crate::workspace::WorkspaceError;
-
-/// Writes each error as people and scripts see it: exit code, code of the result, message, hint.
-fn listed(errors: &[&dyn CliError]) -> String {
-    let line = |error: &&dyn CliError| {
-        let hint = error.hint().unwrap_or_default();
-        format!("{} {}: {error}\n  {hint}", error.exit().code(), error.code()).trim_end().to_owned()
-    };
-    errors.iter().map(line).collect::<Vec<_>>().join("\n")
-}
-
-fn text(text: &str) -> String {
-    text.to_owned()
-}
-
-fn io() -> Error {
-    Error::new(ErrorKind::NotFound, "not found")
-}
 
 fn json() -> serde_json::Error {
     serde_json::from_str::<bool>("x").unwrap_err()
@@ -43,7 +25,7 @@ fn commands_fail_with_these_words() {
             &CommandError::Arguments(json()),
             &CommandError::NotObject,
             &CommandError::MessageAlone,
-            &CommandError::Message(text("why")),
+            &CommandError::Message(MessageError::Subject),
             &CheckError::NotRevision(text("-x")),
             &CheckError::Commits(text("why")),
             &CheckError::Denied { reason: text("why"), hint: none.clone() },

@@ -3,17 +3,34 @@
 /// Longest subject.
 pub const SUBJECT: usize = 72;
 
-/// Assembles a message; the error says which part is wrong.
+/// Which part of a message is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MessageError {
+    /// The subject is empty, or more than a line.
+    #[error("the subject must be one line of text")]
+    Subject,
+    /// The subject has this many characters.
+    #[error("the subject has {0} characters; at most {SUBJECT} are allowed")]
+    LongSubject(usize),
+    /// A trailer is not a name and a line.
+    #[error("the trailer `{0}` must have a name and one line of text")]
+    Trailer(String),
+    /// Only a person can sign off.
+    #[error("`Signed-off-by` is for people only")]
+    SignedOff,
+}
+
+/// Assembles a message.
 ///
 /// The subject is one line of at most [`SUBJECT`] characters; each trailer is one line, `Name: value`.
-pub fn message(subject: &str, body: &str, trailers: &[(&str, &str)]) -> Result<String, String> {
+pub fn message(subject: &str, body: &str, trailers: &[(&str, &str)]) -> Result<String, MessageError> {
     let is_line = |text: &str| !text.chars().any(char::is_control);
     if subject.trim().is_empty() || !is_line(subject) {
-        return Err("the subject must be one line of text".to_owned());
+        return Err(MessageError::Subject);
     }
     let length = subject.chars().count();
     if length > SUBJECT {
-        return Err(format!("the subject has {length} characters; at most {SUBJECT} are allowed"));
+        return Err(MessageError::LongSubject(length));
     }
     let mut message = format!("{}\n", subject.trim());
     // Control characters that a terminal obeys do not belong in a message.
@@ -24,10 +41,10 @@ pub fn message(subject: &str, body: &str, trailers: &[(&str, &str)]) -> Result<S
     for (number, (name, value)) in trailers.iter().enumerate() {
         let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         if !is_name || !is_line(value) || value.trim().is_empty() {
-            return Err(format!("the trailer `{name}` must have a name and one line of text"));
+            return Err(MessageError::Trailer((*name).to_owned()));
         }
         if name.eq_ignore_ascii_case("Signed-off-by") {
-            return Err("`Signed-off-by` is for people only".to_owned());
+            return Err(MessageError::SignedOff);
         }
         message.push_str(&format!("{}{name}: {value}\n", if number == 0 { "\n" } else { "" }));
     }

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use git2::{Index, ObjectType, Odb, Oid};
 
+use super::GitError;
 use super::repository::Repository;
 use crate::bounded;
 use crate::path::RelPath;
@@ -21,9 +22,52 @@ const SUBMODULE: u32 = 0o160_000;
 /// The extension of an index that holds the sides of resolved conflicts.
 const RESOLVED: &[u8] = b"REUC";
 
+/// Why the files of a repository's history are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    /// References are in a format that is not read.
+    #[error("references are kept in tables")]
+    Reftable,
+    /// A file of git's own cannot be read.
+    #[error("{}: {cause}", .path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// A directory of git's own is a link.
+    #[error("{} is a link to a directory", .0.display())]
+    Link(PathBuf),
+    /// Ids are not SHA-1.
+    #[error("its object format is unknown")]
+    ObjectFormat,
+    /// An index cannot be read.
+    #[error("its index: {0}")]
+    Index(io::Error),
+    /// Files are missing in the index.
+    #[error("its index is sparse")]
+    SparseIndex,
+    /// The objects' path cannot be given to libgit2.
+    #[error("the path of its objects is not UTF-8")]
+    NotUtf8,
+    /// A file has no name.
+    #[error("a reference names a file without its path")]
+    NoPath,
+    /// Time is up.
+    #[error("it is too large to check")]
+    TooLarge,
+    /// git cannot list what an index holds.
+    #[error(transparent)]
+    Command(#[from] GitError),
+    /// libgit2 cannot read it.
+    #[error("{}", .0.message())]
+    Git(#[from] git2::Error),
+}
+
 /// Returns every file in an index of its work trees, or in a commit that a head, a reference or a reflog reaches, relative to the
 /// repository's top. It is an error if this is not known by `end`, or if the storage format is unknown.
-pub fn files(repository: &Repository, end: Instant) -> Result<Vec<RelPath>, String> {
+pub fn files(repository: &Repository, end: Instant) -> Result<Vec<RelPath>, HistoryError> {
     let mut ids = Vec::new();
     ids_in(&repository.git_dir, &mut ids, false)?;
     ids_in(&repository.common_dir, &mut ids, true)?;
@@ -44,19 +88,19 @@ fn indexes(repository: &Repository) -> BTreeSet<PathBuf> {
 }
 
 // Every id in git's own text files: heads, references and their logs.
-fn ids_in(directory: &Path, ids: &mut Vec<Oid>, shared: bool) -> Result<(), String> {
+fn ids_in(directory: &Path, ids: &mut Vec<Oid>, shared: bool) -> Result<(), HistoryError> {
     if shared && directory.join("reftable").exists() {
-        return Err("references are kept in tables".to_owned());
+        return Err(HistoryError::Reftable);
     }
     let mut pending = vec![directory.to_path_buf()];
     while let Some(at) = pending.pop() {
         let entries = match std::fs::read_dir(&at) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(format!("{}: {error}", at.display())),
+            Err(cause) => return Err(HistoryError::Io { path: at, cause }),
         };
         for entry in entries {
-            let entry = entry.map_err(|error| format!("{}: {error}", at.display()))?;
+            let entry = entry.map_err(|cause| HistoryError::Io { path: at.clone(), cause })?;
             let (name, path) = (entry.file_name(), entry.path());
             let name = name.to_string_lossy();
             if path.is_dir() {
@@ -64,17 +108,17 @@ fn ids_in(directory: &Path, ids: &mut Vec<Oid>, shared: bool) -> Result<(), Stri
                     matches!(&*name, "refs" | "logs" | "rebase-merge" | "rebase-apply" | "sequencer" | "worktrees");
                 if at != directory || holds {
                     if path.is_symlink() {
-                        return Err(format!("{} is a link to a directory", path.display()));
+                        return Err(HistoryError::Link(path));
                     }
                     pending.push(path);
                 }
             } else if at != directory || name.ends_with("HEAD") || matches!(&*name, "packed-refs" | "AUTO_MERGE") {
-                let text = bounded::regular(&path, bounded::PRODUCT)
-                    .map_err(|error| format!("{}: {error}", path.display()))?;
+                let text =
+                    bounded::regular(&path, bounded::PRODUCT).map_err(|cause| HistoryError::Io { path, cause })?;
                 for word in text.split(|byte| !byte.is_ascii_hexdigit()) {
                     match word.len() {
                         40 => ids.extend(std::str::from_utf8(word).ok().and_then(|id| Oid::from_str(id).ok())),
-                        64 => return Err("its object format is unknown".to_owned()),
+                        64 => return Err(HistoryError::ObjectFormat),
                         _ => {}
                     }
                 }
@@ -104,37 +148,34 @@ struct Search {
 }
 
 impl Search {
-    fn index(&mut self, repository: &Repository, path: &Path) -> Result<(), String> {
-        let Some(bytes) = bounded::optional(bounded::regular(path, bounded::PRODUCT))
-            .map_err(|error| format!("its index: {error}"))?
+    fn index(&mut self, repository: &Repository, path: &Path) -> Result<(), HistoryError> {
+        let Some(bytes) = bounded::optional(bounded::regular(path, bounded::PRODUCT)).map_err(HistoryError::Index)?
         else {
             return Ok(());
         };
-        let index = Index::open(path).map_err(|error| error.message().to_owned())?;
+        let index = Index::open(path)?;
         for entry in index.iter() {
             match entry.mode & KIND {
                 LINK | SUBMODULE => {}
                 // A directory in a sparse index replaces files that are not listed.
-                DIRECTORY => return Err("its index is sparse".to_owned()),
+                DIRECTORY => return Err(HistoryError::SparseIndex),
                 _ => self.files.extend(RelPath::from_bytes(&entry.path)),
             }
         }
         if bytes.windows(RESOLVED.len()).any(|word| word == RESOLVED) {
             // The sides of conflicts that were resolved.
             let git = repository.git().env("GIT_INDEX_FILE", path);
-            let listed = git.run(&["ls-files", "-z", "--full-name", "--resolve-undo"], b"");
-            let listed = listed.map_err(|error| error.to_string())?;
+            let listed = git.run(&["ls-files", "-z", "--full-name", "--resolve-undo"], b"")?;
             let names = listed.split(|byte| *byte == 0).filter_map(|line| line.split(|byte| *byte == b'\t').nth(1));
             self.files.extend(names.filter_map(RelPath::from_bytes));
         }
         Ok(())
     }
 
-    fn commits(&mut self, objects: &Path, mut pending: Vec<Oid>) -> Result<(), String> {
-        let message = |error: git2::Error| error.message().to_owned();
-        let database = Odb::new().map_err(message)?;
-        let path = objects.to_str().ok_or("the path of its objects is not UTF-8")?;
-        database.add_disk_alternate(path).map_err(message)?;
+    fn commits(&mut self, objects: &Path, mut pending: Vec<Oid>) -> Result<(), HistoryError> {
+        let database = Odb::new()?;
+        let path = objects.to_str().ok_or(HistoryError::NotUtf8)?;
+        database.add_disk_alternate(path)?;
         let mut seen = HashSet::new();
         while let Some(id) = pending.pop() {
             // A shallow repository lacks parents, and reflogs name deleted commits.
@@ -142,7 +183,7 @@ impl Search {
                 continue;
             }
             self.in_time()?;
-            let object = database.read(id).map_err(message)?;
+            let object = database.read(id)?;
             match object.kind() {
                 ObjectType::Commit | ObjectType::Tag => {
                     let header = object.data().split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
@@ -152,16 +193,16 @@ impl Search {
                         Oid::from_str(std::str::from_utf8(id).ok()?).ok()
                     }));
                 }
-                ObjectType::Tree => self.tree(&database, id).map_err(message)?,
-                ObjectType::Blob => return Err("a reference names a file without its path".to_owned()),
+                ObjectType::Tree => self.tree(&database, id)?,
+                ObjectType::Blob => return Err(HistoryError::NoPath),
                 _ => {}
             }
         }
         Ok(())
     }
 
-    fn in_time(&self) -> Result<(), String> {
-        if Instant::now() < self.end { Ok(()) } else { Err("it is too large to check".to_owned()) }
+    fn in_time(&self) -> Result<(), HistoryError> {
+        if Instant::now() < self.end { Ok(()) } else { Err(HistoryError::TooLarge) }
     }
 
     // Everything below a tree that is the top of a commit.
@@ -283,7 +324,7 @@ mod tests {
     #[test]
     fn a_history_that_takes_too_long_is_not_known() {
         let (_folder, found) = repository(&format!("{INIT} touch a; git add .; git commit -qm one"));
-        assert!(files(&found, Instant::now()).unwrap_err().contains("too large"));
+        assert!(files(&found, Instant::now()).unwrap_err().to_string().contains("too large"));
     }
 
     #[test]

@@ -53,8 +53,8 @@ pub struct Script {
 
 impl Script {
     /// Reads a script.
-    pub fn parse(text: &str) -> Result<Script, String> {
-        let file: ScriptFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    pub fn parse(text: &str) -> Result<Script, serde_json::Error> {
+        let file: ScriptFile = serde_json::from_str(text)?;
         Ok(Script { turns: Mutex::new(file.turns.into_iter()) })
     }
 }

@@ -5,11 +5,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::cases::{Fixture, calls_of, facts, fixture};
-use super::lists::{EntryContext, ToolEntry};
+use super::lists::{EntryContext, ToolEntry, ToolEntryError};
 use super::{Access, Pin, Policy, builtin};
 use crate::policy::check::check_call;
 
-fn entry_in(text: &str, fixture: Option<&Fixture>) -> Result<ToolEntry, String> {
+fn entry_in(text: &str, fixture: Option<&Fixture>) -> Result<ToolEntry, ToolEntryError> {
     let servers = ["s".to_owned(), "t".to_owned(), "a__b".to_owned()];
     let workspace = fixture.map_or(Path::new("/ws/project"), |fixture| fixture.root.as_path());
     let included = [Path::new("/data").to_path_buf()];
@@ -250,7 +250,7 @@ fn what_an_entry_cannot_do_is_said() {
         ("Read(//data/x)", "included directory"),
         ("Read(../x)", "globs are relative"),
     ] {
-        let error = entry_in(text, None).unwrap_err();
+        let error = entry_in(text, None).unwrap_err().to_string();
         assert!(error.contains(problem), "{text}: {error}");
     }
 }

@@ -28,6 +28,32 @@ pub struct ToolEntry {
     target: Target,
 }
 
+/// What is wrong with the form of an entry.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ToolEntryError {
+    /// `name(…` without its end.
+    #[error("the bracket is not closed")]
+    OpenBracket,
+    /// Nothing before the bracket.
+    #[error("the name is missing")]
+    NoName,
+    /// A tool that is not ours, with brackets.
+    #[error("`{0}` is not a tool that takes brackets")]
+    UnknownWithBrackets(String),
+    /// A tool of ours that is listed as a whole.
+    #[error("`{0}` takes no brackets")]
+    TakesNoBrackets(ToolId),
+    /// The brackets should name a host.
+    #[error("write a host name, as in WebFetch(domain:docs.rs)")]
+    NotAHost,
+    /// The brackets name files that file rules do not reach.
+    #[error("file rules apply only in the workspace, and this names an included directory")]
+    IncludedDirectory,
+    /// The brackets are not a glob.
+    #[error("{0}")]
+    Glob(String),
+}
+
 /// What an entry names.
 #[derive(Debug, Clone, PartialEq)]
 enum Target {
@@ -59,15 +85,15 @@ pub struct EntryContext<'a> {
 }
 
 impl ToolEntry {
-    /// Reads an entry. The error says what is wrong with its form; an unknown name is not an error.
-    pub fn parse(text: &str, origin: &str, around: EntryContext<'_>) -> Result<ToolEntry, String> {
+    /// Reads an entry. An unknown name is not an error.
+    pub fn parse(text: &str, origin: &str, around: EntryContext<'_>) -> Result<ToolEntry, ToolEntryError> {
         let (name, inner) = match text.split_once('(') {
             None => (text.trim(), ""),
-            Some((name, rest)) => (name.trim(), rest.trim_end().strip_suffix(')').ok_or("the bracket is not closed")?),
+            Some((name, rest)) => (name.trim(), rest.trim_end().strip_suffix(')').ok_or(ToolEntryError::OpenBracket)?),
         };
         let inner = inner.trim();
         if name.is_empty() {
-            return Err("the name is missing".to_owned());
+            return Err(ToolEntryError::NoName);
         }
         let target = match tool_listed(name) {
             None if name.starts_with(MCP) => {
@@ -77,7 +103,7 @@ impl ToolEntry {
                 let own = name.strip_prefix(DISCOVERED).unwrap_or(name);
                 Target::Foreign(own.to_owned(), pairs(own, around.servers))
             }
-            None => return Err(format!("`{name}` is not a tool that takes brackets")),
+            None => return Err(ToolEntryError::UnknownWithBrackets(name.to_owned())),
             Some(tool) if inner.is_empty() || inner == "*" => Target::Tool(tool),
             Some(ToolId::RunShellCommand) => {
                 // `npm test:*` and `npm test *` mean: with anything that follows, which is always the case here.
@@ -89,7 +115,7 @@ impl ToolEntry {
             Some(tool) if WRITING.contains(&tool) => Target::Path { tool, writes: true, glob: glob(inner, around)? },
             // Single agents and skills are not told apart: the tool as a whole.
             Some(tool @ (ToolId::Task | ToolId::Skill)) => Target::Tool(tool),
-            Some(tool) => return Err(format!("`{tool}` takes no brackets")),
+            Some(tool) => return Err(ToolEntryError::TakesNoBrackets(tool)),
         };
         Ok(ToolEntry { text: text.trim().to_owned(), origin: origin.to_owned(), target })
     }
@@ -177,17 +203,17 @@ fn pairs(name: &str, servers: &[String]) -> Vec<(String, String)> {
     servers.iter().map(of).collect()
 }
 
-fn host(inner: &str) -> Result<String, String> {
+fn host(inner: &str) -> Result<String, ToolEntryError> {
     let host = inner.strip_prefix("domain:").unwrap_or(inner).trim().to_ascii_lowercase();
     let is_host = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     match !host.is_empty() && host.strip_prefix("*.").unwrap_or(&host).chars().all(is_host) {
         true => Ok(host),
-        false => Err("write a host name, as in WebFetch(domain:docs.rs)".to_owned()),
+        false => Err(ToolEntryError::NotAHost),
     }
 }
 
 /// Reads a path as Qwen Code does: `/x` and `x` are in the workspace, `//x` is absolute, `~/x` is in the home.
-fn glob(inner: &str, around: EntryContext<'_>) -> Result<Option<Glob>, String> {
+fn glob(inner: &str, around: EntryContext<'_>) -> Result<Option<Glob>, ToolEntryError> {
     let absolute = match (inner.strip_prefix("//"), inner.strip_prefix("~/")) {
         (Some(path), _) => Some(Path::new("/").join(path)),
         (_, Some(path)) => Some(around.home.unwrap_or(Path::new("~")).join(path)),
@@ -200,12 +226,12 @@ fn glob(inner: &str, around: EntryContext<'_>) -> Result<Option<Glob>, String> {
             // `//home/**` holds the workspace, too.
             None if holds(path, around.workspace) => "**",
             None if around.included.iter().any(|folder| path.starts_with(folder) || holds(path, folder)) => {
-                return Err("file rules apply only in the workspace, and this names an included directory".to_owned());
+                return Err(ToolEntryError::IncludedDirectory);
             }
             None => return Ok(None),
         },
     };
-    Glob::new(if relative.is_empty() { "**" } else { relative }).map(Some)
+    Glob::new(if relative.is_empty() { "**" } else { relative }).map(Some).map_err(ToolEntryError::Glob)
 }
 
 /// Tells whether a glob of absolute paths may match something in the workspace.

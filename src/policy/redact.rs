@@ -85,10 +85,25 @@ pub struct NotHeld {
     pub name: String,
 }
 
+/// Why a pattern of the policy cannot find secrets.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SecretPatternError {
+    /// It is not a regular expression.
+    #[error("`{pattern}` is not a pattern: {cause}")]
+    Invalid {
+        /// The pattern.
+        pattern: String,
+        /// Why not.
+        cause: regex::Error,
+    },
+    /// It matches the empty text.
+    #[error("`{0}` matches the empty text, so it would match everywhere")]
+    MatchesEverywhere(String),
+}
+
 impl Secrets {
-    /// Finds the secrets of an environment. `patterns` are further shapes; the error names the one that is not a
-    /// pattern.
-    pub fn new(variables: &BTreeMap<String, String>, patterns: &[String]) -> Result<Secrets, String> {
+    /// Finds the secrets of an environment. `patterns` are further shapes.
+    pub fn new(variables: &BTreeMap<String, String>, patterns: &[String]) -> Result<Secrets, SecretPatternError> {
         let mut values = HashMap::new();
         for (name, value) in variables.iter().filter(|(name, value)| is_secret(name, value)) {
             for (kind, spelling) in spellings(value.trim()) {
@@ -102,9 +117,9 @@ impl Secrets {
         let mut shapes: Vec<(String, String)> =
             SHAPES.iter().map(|(name, pattern)| ((*name).to_owned(), (*pattern).to_owned())).collect();
         for pattern in patterns {
-            let compiled = Regex::new(pattern).map_err(|error| format!("`{pattern}` is not a pattern: {error}"))?;
-            if compiled.is_match("") {
-                return Err(format!("`{pattern}` matches the empty text, so it would match everywhere"));
+            let invalid = |cause| SecretPatternError::Invalid { pattern: pattern.clone(), cause };
+            if Regex::new(pattern).map_err(invalid)?.is_match("") {
+                return Err(SecretPatternError::MatchesEverywhere(pattern.clone()));
             }
             shapes.push(("pattern".to_owned(), format!("(?:{pattern})")));
         }
@@ -496,8 +511,8 @@ mod tests {
 
     #[test]
     fn a_pattern_that_is_none_is_named() {
-        assert!(Secrets::new(&BTreeMap::new(), &["(".to_owned()]).unwrap_err().contains("`(`"));
-        assert!(Secrets::new(&BTreeMap::new(), &["x*".to_owned()]).unwrap_err().contains("everywhere"));
+        assert!(Secrets::new(&BTreeMap::new(), &["(".to_owned()]).unwrap_err().to_string().contains("`(`"));
+        assert!(Secrets::new(&BTreeMap::new(), &["x*".to_owned()]).unwrap_err().to_string().contains("everywhere"));
     }
 
     /// Not a measurement: a quadratic search would not end.

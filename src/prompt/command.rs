@@ -23,7 +23,37 @@ pub struct Command {
     pub warnings: Vec<String>,
 }
 
-/// A piece of a command's prompt, arguments in place.
+/// What is wrong with a command's file.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandFileError {
+    /// It cannot be read, or is not for a person to call.
+    #[error("{file}: {why}")]
+    Unusable {
+        /// The file.
+        file: String,
+        /// Why.
+        why: String,
+    },
+    /// It cannot be parsed, or a key has a value of another type.
+    #[error(transparent)]
+    Invalid(#[from] Diagnostic),
+    /// A markdown file without text.
+    #[error("{0}: no prompt")]
+    NoPrompt(String),
+    /// A TOML file without `prompt`.
+    #[error("{0}: no prompt; write `prompt = \"…\"` at its top")]
+    NoPromptKey(String),
+    /// `!{` or `@{` without its end.
+    #[error("the command /{name} has a `{open}` that is not closed")]
+    NotClosed {
+        /// The command.
+        name: String,
+        /// What is not closed.
+        open: String,
+    },
+}
+
+/// A part of a command's prompt, arguments in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
     /// Text as it is.
@@ -35,42 +65,44 @@ pub enum Segment {
 }
 
 impl Command {
-    /// Reads a file by its ending, `.toml` or `.md`. The error names file, line and column.
-    pub fn parse(file: &str, text: &str) -> Result<Command, String> {
+    /// Reads a file by its ending, `.toml` or `.md`.
+    pub fn parse(file: &str, text: &str) -> Result<Command, CommandFileError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let command =
             if file.ends_with(".toml") { Command::from_toml(file, text) } else { Command::from_markdown(file, text) }?;
         if command.prompt.trim().is_empty() {
-            let hint = if file.ends_with(".toml") { "; write `prompt = \"…\"` at its top" } else { "" };
-            return Err(format!("{file}: no prompt{hint}"));
+            return Err(match file.ends_with(".toml") {
+                true => CommandFileError::NoPromptKey(file.to_owned()),
+                false => CommandFileError::NoPrompt(file.to_owned()),
+            });
         }
         Ok(command)
     }
 
-    fn from_toml(file: &str, text: &str) -> Result<Command, String> {
+    fn from_toml(file: &str, text: &str) -> Result<Command, CommandFileError> {
         let mut command = Command::default();
-        for (key, value) in toml::parse(file, text).map_err(|error| error.to_string())? {
-            let wrong = |message: String| Diagnostic::at(file, key.span, message).to_string();
+        for (key, value) in toml::parse(file, text)? {
+            let wrong = |message: String| Diagnostic::at(file, key.span, message);
             let text = value.as_str().map(str::to_owned);
             match &*key.value {
                 name @ ("prompt" | "description") if text.is_none() => {
-                    return Err(wrong(format!("{name} must be text")));
+                    return Err(wrong(format!("{name} must be text")).into());
                 }
                 "prompt" => command.prompt = text.unwrap_or_default(),
                 "description" => command.description = text,
-                name => command.warnings.push(wrong(format!("unknown key `{name}`"))),
+                name => command.warnings.push(wrong(format!("unknown key `{name}`")).to_string()),
             }
         }
         Ok(command)
     }
 
-    fn from_markdown(file: &str, text: &str) -> Result<Command, String> {
+    fn from_markdown(file: &str, text: &str) -> Result<Command, CommandFileError> {
         let Some((front, body)) = front_matter(text) else {
             return Ok(Command { prompt: text.to_owned(), ..Command::default() });
         };
         let keys: Map<String, Value> = match front.trim().is_empty() {
             true => Map::new(),
-            false => yaml::parse(file, front).map_err(|error| error.to_string())?,
+            false => yaml::parse(file, front)?,
         };
         let description = keys.get("description").and_then(Value::as_str).map(str::to_owned);
         Ok(Command { description, prompt: body.to_owned(), ..Command::default() })
@@ -79,15 +111,15 @@ impl Command {
     /// Inserts the arguments and parses the template.
     ///
     /// A template without a place for them gets them at its end, with the call as it was typed.
-    pub fn segments(&self, name: &str, arguments: &str) -> Result<Vec<Segment>, String> {
+    pub fn segments(&self, name: &str, arguments: &str) -> Result<Vec<Segment>, CommandFileError> {
         let mut segments = Vec::new();
         let mut text = String::new();
         let mut rest = self.prompt.as_str();
         while let Some(at) = [rest.find("!{"), rest.find("@{")].into_iter().flatten().min() {
             text.push_str(&rest[..at].replace(ARGUMENTS, arguments));
             let inside = &rest[at + 2..];
-            let length = closing(inside)
-                .ok_or_else(|| format!("the command /{name} has a `{}` that is not closed", &rest[at..at + 2]))?;
+            let open = || CommandFileError::NotClosed { name: name.to_owned(), open: rest[at..at + 2].to_owned() };
+            let length = closing(inside).ok_or_else(open)?;
             let wanted = inside[..length].trim();
             if !text.is_empty() {
                 segments.push(Segment::Text(std::mem::take(&mut text)));
@@ -233,7 +265,7 @@ mod tests {
     fn braces_inside_of_a_command_are_counted_and_an_open_one_is_an_error() {
         let segments = command("!{awk '{print $1}' a}").segments("x", "").unwrap();
         assert_eq!(segments, [Segment::Shell("awk '{print $1}' a".into())]);
-        assert!(command("a !{b").segments("x", "").unwrap_err().contains("not closed"));
+        assert!(command("a !{b").segments("x", "").unwrap_err().to_string().contains("not closed"));
     }
 
     #[test]
@@ -251,9 +283,9 @@ mod tests {
         assert_eq!((markdown.description.as_deref(), markdown.prompt.as_str()), (Some("d"), "Do it.\n"));
         assert_eq!(Command::parse("a.md", "Just this.").unwrap().prompt, "Just this.");
         let missing = "a.toml: no prompt; write `prompt = \"…\"` at its top";
-        assert_eq!(Command::parse("a.toml", "description = 'd'\n[x]\nprompt = 'p'").unwrap_err(), missing);
-        assert_eq!(Command::parse("a.md", "").unwrap_err(), "a.md: no prompt");
-        assert_eq!(Command::parse("a.toml", "prompt = 3").unwrap_err(), "a.toml:1:1: prompt must be text");
+        assert_eq!(Command::parse("a.toml", "description = 'd'\n[x]\nprompt = 'p'").unwrap_err().to_string(), missing);
+        assert_eq!(Command::parse("a.md", "").unwrap_err().to_string(), "a.md: no prompt");
+        assert_eq!(Command::parse("a.toml", "prompt = 3").unwrap_err().to_string(), "a.toml:1:1: prompt must be text");
     }
 
     #[test]

@@ -443,8 +443,27 @@ impl Checker<'_> {
     }
 }
 
-/// Says what is wrong with a schema of an answer: it must be valid, of an object, and complete in itself.
-pub fn check_schema(schema: &Value) -> Result<(), String> {
+/// What is wrong with a schema of an answer.
+#[derive(Debug, thiserror::Error)]
+pub enum SchemaError {
+    /// It is not that of an object.
+    #[error("the answer is an object: write `type: object`")]
+    NotAnObject,
+    /// It needs another document.
+    #[error("`$ref: {0}` points outside the schema")]
+    Remote(String),
+    /// It is not valid.
+    #[error("at {place}: {problem}")]
+    Invalid {
+        /// Where in it, as a JSON pointer.
+        place: String,
+        /// What is wrong there.
+        problem: String,
+    },
+}
+
+/// Checks the schema of an answer: it must be valid, of an object, and complete in itself.
+pub fn check_schema(schema: &Value) -> Result<(), SchemaError> {
     fn remote(value: &Value) -> Option<&str> {
         match value {
             Value::Object(map) => map.iter().find_map(|(key, value)| match (key.as_str(), value.as_str()) {
@@ -456,12 +475,16 @@ pub fn check_schema(schema: &Value) -> Result<(), String> {
         }
     }
     if schema.get("type").and_then(Value::as_str) != Some("object") {
-        return Err("the answer is an object: write `type: object`".to_owned());
+        return Err(SchemaError::NotAnObject);
     }
     if let Some(target) = remote(schema) {
-        return Err(format!("`$ref: {target}` points outside the schema"));
+        return Err(SchemaError::Remote(target.to_owned()));
     }
-    jsonschema::validator_for(schema).map(drop).map_err(|error| format!("at {}: {error}", error.instance_path()))
+    let invalid = |error: jsonschema::ValidationError<'_>| SchemaError::Invalid {
+        place: error.instance_path().to_string(),
+        problem: error.to_string(),
+    };
+    jsonschema::validator_for(schema).map(drop).map_err(invalid)
 }
 
 /// Reads `1.2.3`.
@@ -470,9 +493,14 @@ pub fn parse_version(text: &str) -> Option<[u64; 3]> {
     <[u64; 3]>::try_from(parts).ok()
 }
 
+/// A part of a range of versions that is not one.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a range; write for example `>=0.1, <2`")]
+pub struct NotARange(String);
+
 /// Tells whether a version is in a range: comparisons with `>=`, `>`, `<=`, `<`, `=`, joined by commas.
-pub fn satisfies(range: &str, version: &str) -> Result<bool, String> {
-    let wrong = |part: &str| format!("`{part}` is not a range; write for example `>=0.1, <2`");
+pub fn satisfies(range: &str, version: &str) -> Result<bool, NotARange> {
+    let wrong = |part: &str| NotARange(part.to_owned());
     let own = parse_version(version).ok_or_else(|| wrong(version))?;
     let mut all = true;
     for part in range.split(',').map(str::trim) {

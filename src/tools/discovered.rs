@@ -50,30 +50,103 @@ pub struct Discovered {
     commands: Arc<Commands>,
 }
 
-/// Runs the discovery command and returns the tools that it names. `Err` says what is wrong, with the command.
-pub async fn discover(commands: Commands, runner: &dyn CommandRunner) -> Result<Vec<Discovered>, String> {
-    let named = |problem: String| format!("tools.discoveryCommand `{}`: {problem}", commands.discovery);
-    if commands.call.is_none() {
-        return Err(named("tools.callCommand, which runs its tools, is not set".into()));
-    }
-    let plan = commands.plan(&commands.discovery).map_err(named)?;
-    let request = CommandRequest { timeout: PATIENCE, background: false, ..CommandRequest::default() };
-    let report = runner.run(&plan, request).await.map_err(|error| named(error.message))?;
-    let specs = match &report {
-        CommandReport { timed_out: true, .. } => Err(format!("it did not end within {} s", PATIENCE.as_secs())),
-        CommandReport { exit_code: Some(0), missing: MissingOutput { stdout: 0, .. }, stdout, .. } => {
-            declarations(stdout)
-        }
-        CommandReport { exit_code: Some(0), .. } => Err("its output is too long".to_owned()),
-        CommandReport { exit_code: Some(code), stderr, .. } => Err(format!("it ended with {code}: {}", first(stderr))),
-        CommandReport { exit_code: None, signal, .. } => {
-            Err(format!("it was ended by signal {}", signal.map_or("?".into(), |signal| signal.to_string())))
-        }
-    };
-    let specs = specs.map_err(named)?;
+/// Why a discovery gives no tools.
+#[derive(Debug, thiserror::Error)]
+#[error("tools.discoveryCommand `{command}`: {fault}")]
+pub struct DiscoveryError {
+    /// The command.
+    pub command: String,
+    /// What is wrong with it, or with what it printed.
+    pub fault: DiscoveryFault,
+}
+
+/// What is wrong with a discovery.
+#[derive(Debug, thiserror::Error)]
+pub enum DiscoveryFault {
+    /// Its tools could not be called.
+    #[error("tools.callCommand, which runs its tools, is not set")]
+    NoCall,
+    /// The policy denies it.
+    #[error("{0}")]
+    Denied(String),
+    /// It did not start.
+    #[error("{0}")]
+    NotStarted(String),
+    /// It did not end.
+    #[error("it did not end within {} s", PATIENCE.as_secs())]
+    TimedOut,
+    /// It printed more than is kept.
+    #[error("its output is too long")]
+    TooLong,
+    /// It failed.
+    #[error("it ended with {code}: {first}")]
+    Failed {
+        /// Its exit code.
+        code: i32,
+        /// The first line of its standard error.
+        first: String,
+    },
+    /// A signal ended it.
+    #[error("it was ended by signal {}", .0.map_or("?".to_owned(), |signal| signal.to_string()))]
+    Signal(Option<i32>),
+    /// It printed something else.
+    #[error("it did not print JSON: {0}")]
+    NotJson(#[from] serde_json::Error),
+    /// It printed other JSON.
+    #[error("it did not print a JSON array of function declarations")]
+    NotAnArray,
+    /// A group of declarations is not a list.
+    #[error("its `function_declarations` is not an array")]
+    GroupNotAnArray,
+    /// Two tools have one name.
+    #[error("it names {0} twice")]
+    Twice(String),
+    /// There are too many tools.
+    #[error("it names {0} tools; at most {MOST} are allowed")]
+    TooMany(usize),
+    /// A tool cannot be called by its name.
+    #[error("a declaration without a usable name ({0}): letters, digits, `_`, `-` and `.` make one, up to 63")]
+    NoName(String),
+    /// The schema of a tool is not an object.
+    #[error("the schema of {0} is not an object")]
+    SchemaNotAnObject(String),
+    /// The schema of a tool is not one.
+    #[error("the schema of {name} is not valid: {problem}")]
+    Schema {
+        /// The tool.
+        name: String,
+        /// Why not.
+        problem: String,
+    },
+}
+
+/// Runs the discovery command and returns the tools that it names.
+pub async fn discover(commands: Commands, runner: &dyn CommandRunner) -> Result<Vec<Discovered>, DiscoveryError> {
+    let specs = specs(&commands, runner).await;
+    let specs = specs.map_err(|fault| DiscoveryError { command: commands.discovery.clone(), fault })?;
     let commands = Arc::new(commands);
     let tool = |spec: ToolSpec| Discovered { name: spec.name.clone(), spec, commands: Arc::clone(&commands) };
     Ok(specs.into_iter().map(tool).collect())
+}
+
+async fn specs(commands: &Commands, runner: &dyn CommandRunner) -> Result<Vec<ToolSpec>, DiscoveryFault> {
+    if commands.call.is_none() {
+        return Err(DiscoveryFault::NoCall);
+    }
+    let plan = commands.plan(&commands.discovery).map_err(DiscoveryFault::Denied)?;
+    let request = CommandRequest { timeout: PATIENCE, background: false, ..CommandRequest::default() };
+    let report = runner.run(&plan, request).await.map_err(|error| DiscoveryFault::NotStarted(error.message))?;
+    match &report {
+        CommandReport { timed_out: true, .. } => Err(DiscoveryFault::TimedOut),
+        CommandReport { exit_code: Some(0), missing: MissingOutput { stdout: 0, .. }, stdout, .. } => {
+            declarations(stdout)
+        }
+        CommandReport { exit_code: Some(0), .. } => Err(DiscoveryFault::TooLong),
+        CommandReport { exit_code: Some(code), stderr, .. } => {
+            Err(DiscoveryFault::Failed { code: *code, first: first(stderr) })
+        }
+        CommandReport { exit_code: None, signal, .. } => Err(DiscoveryFault::Signal(*signal)),
+    }
 }
 
 fn first(stderr: &[u8]) -> String {
@@ -83,49 +156,43 @@ fn first(stderr: &[u8]) -> String {
 }
 
 /// Reads what the discovery printed: declarations, bare or as `function_declarations`.
-fn declarations(stdout: &[u8]) -> Result<Vec<ToolSpec>, String> {
-    let value: Value = serde_json::from_slice(stdout).map_err(|error| format!("it did not print JSON: {error}"))?;
-    let Value::Array(items) = value else {
-        return Err("it did not print a JSON array of function declarations".into());
-    };
+fn declarations(stdout: &[u8]) -> Result<Vec<ToolSpec>, DiscoveryFault> {
+    let Value::Array(items) = serde_json::from_slice(stdout)? else { return Err(DiscoveryFault::NotAnArray) };
     let mut specs: Vec<ToolSpec> = Vec::new();
     for item in &items {
         let wrapped = item.get("function_declarations").or_else(|| item.get("functionDeclarations"));
         let inner = match wrapped {
             Some(Value::Array(inner)) => inner.as_slice(),
-            Some(_) => return Err("its `function_declarations` is not an array".into()),
+            Some(_) => return Err(DiscoveryFault::GroupNotAnArray),
             None => std::slice::from_ref(item),
         };
         for declaration in inner {
             let spec = spec_of(declaration)?;
             if specs.iter().any(|known| known.name == spec.name) {
-                return Err(format!("it names {} twice", spec.name));
+                return Err(DiscoveryFault::Twice(spec.name));
             }
             specs.push(spec);
         }
     }
     if specs.len() > MOST {
-        return Err(format!("it names {} tools; at most {MOST} are allowed", specs.len()));
+        return Err(DiscoveryFault::TooMany(specs.len()));
     }
     Ok(specs)
 }
 
-fn spec_of(declaration: &Value) -> Result<ToolSpec, String> {
+fn spec_of(declaration: &Value) -> Result<ToolSpec, DiscoveryFault> {
     let name = declaration.get("name").and_then(Value::as_str).unwrap_or_default();
     if !is_name(name) {
-        return Err(format!(
-            "a declaration without a usable name ({}): letters, digits, `_`, `-` and `.` make one, up to 63",
-            super::common::names::brief(&declaration.to_string())
-        ));
+        return Err(DiscoveryFault::NoName(super::common::names::brief(&declaration.to_string())));
     }
     let schema = declaration.get("parametersJsonSchema").or_else(|| declaration.get("parameters"));
     let parameters = match schema {
         Some(Value::Object(schema)) => Value::Object(schema.clone()),
         Some(Value::Null) | None => json!({"type": "object", "properties": {}}),
-        Some(_) => return Err(format!("the schema of {name} is not an object")),
+        Some(_) => return Err(DiscoveryFault::SchemaNotAnObject(name.to_owned())),
     };
     if let Err(error) = jsonschema::validator_for(&parameters) {
-        return Err(format!("the schema of {name} is not valid: {error}"));
+        return Err(DiscoveryFault::Schema { name: name.to_owned(), problem: error.to_string() });
     }
     let description = declaration.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
     Ok(ToolSpec { name: name.to_owned(), description, parameters })
@@ -289,7 +356,7 @@ mod tests {
         Commands { discovery: discovery.into(), call: Some("mytools call".into()), policy, facts }
     }
 
-    fn found(report: CommandReport) -> Result<Vec<Discovered>, String> {
+    fn found(report: CommandReport) -> Result<Vec<Discovered>, DiscoveryError> {
         let project = Project::new(&[]);
         futures_util::FutureExt::now_or_never(discover(commands(&project, "mytools list"), &Scripted::new(report)))
             .unwrap()
@@ -311,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_fault_of_the_discovery_names_the_command() {
-        let with = |report| found(report).err().unwrap();
+        let with = |report| found(report).err().unwrap().to_string();
         let failed = CommandReport { exit_code: Some(3), stderr: b"\nno such thing\n".to_vec(), ..Default::default() };
         for (report, says) in [
             (printed("oops"), "it did not print JSON: expected value at line 1 column 1"),
@@ -331,7 +398,7 @@ mod tests {
         for command in ["curl x | $(y)", "eval x"] {
             let runner = Scripted::new(printed("[]"));
             let outcome = discover(commands(&project, command), &runner);
-            let error = futures_util::FutureExt::now_or_never(outcome).unwrap().err().unwrap();
+            let error = futures_util::FutureExt::now_or_never(outcome).unwrap().err().unwrap().to_string();
             assert!(error.contains("denied by the policy"), "{error}");
         }
     }

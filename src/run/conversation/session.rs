@@ -157,7 +157,7 @@ impl Begun {
     }
 
     fn fork(self, from: &Path) -> Result<RunSession, SessionError> {
-        let text = session_file::read(from).map_err(|error| unreadable(from, &error.to_string()))?;
+        let text = session_file::read(from).map_err(|error| unreadable(from, &error))?;
         let found = session::read(&text).map_err(|error| unreadable(from, &error))?;
         let path = self.file("")?;
         // The new file holds the whole conversation: it does not need the old one.
@@ -171,10 +171,10 @@ impl Begun {
     fn resume(self, path: &Path) -> Result<RunSession, SessionError> {
         let (file, text) = SessionFile::open(path).map_err(|error| match error.kind() {
             ErrorKind::WouldBlock => SessionError::Busy(path.display().to_string()),
-            _ => unreadable(path, &error.to_string()),
+            _ => unreadable(path, &error),
         })?;
         let Session { header, messages, whole } = session::read(&text).map_err(|error| unreadable(path, &error))?;
-        file.keep(whole).map_err(|error| unreadable(path, &error.to_string()))?;
+        file.keep(whole).map_err(|error| unreadable(path, &error))?;
         let elsewhere = header.cwd != self.cwd;
         let warnings = elsewhere.then(|| format!("the session {} began in {}, not here", header.id, header.cwd));
         let writer = Mutex::new(Writer::Open(file));
@@ -212,6 +212,6 @@ fn usage(message: &str) -> Failure {
     SessionError::Flags(message.to_owned()).into()
 }
 
-fn unreadable(path: &Path, problem: &str) -> SessionError {
-    SessionError::Unreadable { path: path.display().to_string(), why: problem.to_owned() }
+fn unreadable(path: &Path, problem: &dyn std::error::Error) -> SessionError {
+    SessionError::Unreadable { path: path.display().to_string(), why: problem.to_string() }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::base::CliError;
 use crate::deliver::DeliverError;
+use crate::deliver::message::MessageError;
 use crate::exit::Exit;
 use crate::git::repository::RepositoryError;
 use crate::workspace::WorkspaceError;
@@ -13,7 +14,7 @@ use crate::workspace::WorkspaceError;
 pub enum DeliveryError {
     /// The commit has no proper message.
     #[error("the commit's message: {0}")]
-    Message(String),
+    Message(#[from] MessageError),
     /// A command's output in ignored directories cannot be read.
     #[error("cannot read the output of commands in ignored directories: {0}")]
     Ignored(String),

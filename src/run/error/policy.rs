@@ -6,6 +6,7 @@ use crate::base::CliError;
 use crate::exit::Exit;
 use crate::policy::builtin::BUILTINS;
 use crate::policy::layers::LayerError;
+use crate::policy::lists::ToolEntryError;
 
 /// Why there is no policy.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +60,7 @@ pub enum PolicyError {
         /// The entry.
         text: String,
         /// What is wrong.
-        problem: String,
+        problem: ToolEntryError,
     },
     /// The files make no policy.
     #[error(transparent)]

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::base::CliError;
 use crate::exit::Exit;
+use crate::prompt::command::CommandFileError;
 
 /// Why there is no prompt.
 #[derive(Debug, thiserror::Error)]
@@ -80,8 +81,8 @@ pub enum PromptError {
         instead: &'static str,
     },
     /// A command's file is wrong.
-    #[error("{0}")]
-    CommandFile(String),
+    #[error(transparent)]
+    CommandFile(#[from] CommandFileError),
     /// A command includes what is not there.
     #[error("{file} includes @{{{path}}}, which is not a file, directory or pattern in the workspace")]
     CommandInclude {

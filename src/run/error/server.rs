@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use crate::base::CliError;
 use crate::exit::Exit;
 use crate::settings::Origin;
+use crate::tools::mcp::command_line::CommandLineError;
+use crate::tools::mcp::oauth::SignInError;
 
 /// Why MCP servers do not start.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +17,7 @@ pub enum ServerError {
         /// Where it is.
         origin: Origin,
         /// Why not.
-        why: String,
+        why: CommandLineError,
     },
     /// `--mcp-config` is wrong.
     #[error("--mcp-config: {0}")]
@@ -51,8 +53,8 @@ pub enum ServerError {
     #[error("{0} is a local program and needs no token")]
     NoToken(String),
     /// Signing in failed.
-    #[error("{0}")]
-    SignIn(String),
+    #[error(transparent)]
+    SignIn(#[from] SignInError),
 }
 
 impl CliError for ServerError {

@@ -3,6 +3,7 @@
 use crate::base::CliError;
 use crate::exit::Exit;
 use crate::model::local::LocalError;
+use crate::policy::redact::SecretPatternError;
 use crate::sandbox::SandboxError;
 use crate::settings::SettingsError;
 use std::borrow::Cow;
@@ -17,8 +18,8 @@ pub enum SetupError {
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// A pattern of the policy that finds secrets is wrong.
-    #[error("{0}")]
-    SecretPatterns(String),
+    #[error(transparent)]
+    SecretPatterns(#[from] SecretPatternError),
     /// The server that the run starts itself.
     #[error(transparent)]
     Local(#[from] LocalError),

@@ -1,37 +1,23 @@
-use std::io::{Error, ErrorKind};
-
 use super::*;
-use crate::base::CliError;
+use crate::base::error::samples::{io, listed, text};
 use crate::base::{Code, Diagnostic, Location, Span};
 use crate::deliver::DeliverError;
+use crate::deliver::message::MessageError;
 use crate::exit::Exit;
 use crate::git::repository::RepositoryError;
 use crate::git::trusted::TrustedError;
 use crate::model::local::LocalError;
 use crate::model::{ErrorClass, ModelError};
 use crate::policy::layers::LayerError;
+use crate::policy::lists::ToolEntryError;
+use crate::policy::redact::SecretPatternError;
 use crate::sandbox::SandboxError;
 use crate::settings::Origin;
 use crate::settings::SettingsError;
 use crate::settings::keys::KeyError;
+use crate::tools::mcp::command_line::CommandLineError;
+use crate::tools::mcp::oauth::SignInError;
 use crate::workspace::WorkspaceError;
-
-/// Writes each error as people and scripts see it: exit code, code of the result, message, hint.
-fn listed(errors: &[&dyn CliError]) -> String {
-    let line = |error: &&dyn CliError| {
-        let hint = error.hint().unwrap_or_default();
-        format!("{} {}: {error}\n  {hint}", error.exit().code(), error.code()).trim_end().to_owned()
-    };
-    errors.iter().map(line).collect::<Vec<_>>().join("\n")
-}
-
-fn text(text: &str) -> String {
-    text.to_owned()
-}
-
-fn io() -> Error {
-    Error::new(ErrorKind::NotFound, "not found")
-}
 
 fn layer() -> Box<LayerError> {
     Box::new(LayerError::Tests(vec![text("the test is wrong")]))
@@ -48,7 +34,7 @@ fn what_a_command_works_with_is_missing_with_these_words() {
     insta::assert_snapshot!(listed(&[
         &SetupError::TemporaryFolder(io()),
         &SetupError::Settings(settings),
-        &SetupError::SecretPatterns(text("a pattern is wrong")),
+        &SetupError::SecretPatterns(SecretPatternError::MatchesEverywhere(text("x*"))),
         &SetupError::Local(LocalError::NoProgram),
         &SetupError::Sandbox(SandboxError::Unmet { tier: "T0", reason: text("why") }),
         &SetupError::Sandbox(SandboxError::Refused(text("why"))),
@@ -64,7 +50,7 @@ fn what_a_command_works_with_is_missing_with_these_words() {
       set TMPDIR to a writable directory
     52 config: FILE:1:2: wrong
       correct the file; `qwen doctor` shows the settings in effect
-    52 config: a pattern is wrong
+    52 config: `x*` matches the empty text, so it would match everywhere
       correct `secrets.patterns` in the policy
     52 config: --local needs `llama-server`, and it is not in PATH
       install llama.cpp: `brew install llama.cpp`, `winget install llama.cpp`, `nix profile install nixpkgs#llama-cpp`, or a release from github.com/ggml-org/llama.cpp/releases
@@ -123,7 +109,7 @@ fn a_policy_is_missing_with_these_words() {
         &PolicyError::Checkout { path: text(".qwen/policy.yaml"), cause: io() },
         &PolicyError::Machine { path: text("/etc/qwen/policy.yaml"), cause: io() },
         &PolicyError::MachineOwner(text("/etc/qwen/policy.yaml")),
-        &PolicyError::ToolList { origin: text("FILE:1:2"), text: text("x"), problem: text("why") },
+        &PolicyError::ToolList { origin: text("FILE:1:2"), text: text("x"), problem: ToolEntryError::NoName },
         &PolicyError::Layers(layer()),
         &PolicyError::Alone(layer()),
         &PolicyError::Tests(layer()),
@@ -142,7 +128,7 @@ fn a_policy_is_missing_with_these_words() {
       make it readable, or remove it
     52 config: /etc/qwen/policy.yaml can be written by others than root, and it restricts every run on this machine
       chown root and chmod go-w, or remove it
-    52 config: FILE:1:2: `x` in a list of tools: why
+    52 config: FILE:1:2: `x` in a list of tools: the name is missing
       write a tool's name, or run_shell_command(COMMAND), WebFetch(domain:HOST), Read(GLOB), Edit(GLOB), mcp__SERVER(TOOL)
     52 config: the test is wrong
       correct the file; test it with `qwen policy check --policy FILE -- 'COMMAND'`
@@ -174,7 +160,7 @@ fn a_prompt_is_missing_with_these_words() {
         &PromptError::Denied { path: text("p"), why: text("why") },
         &PromptError::UnknownCommand { name: text("c"), hint: text("did you mean /d?") },
         &PromptError::OtherCommand { name: text("c"), instead: "use the shell" },
-        &PromptError::CommandFile(text("c.toml:1:2: wrong")),
+        &PromptError::CommandFile(Diagnostic::at("c.toml", Span { line: 1, column: 2 }, "wrong").into()),
         &PromptError::CommandInclude { file: file.clone(), path: text("p") },
         &denied(None),
         &denied(Some("allow it")),
@@ -323,7 +309,7 @@ fn mode_flags_and_policy_do_not_go_together_with_these_words() {
 #[test]
 fn servers_do_not_start_with_these_words() {
     insta::assert_snapshot!(listed(&[
-        &ServerError::Command { origin: Origin::Flag(text("FILE:1:2")), why: text("why") },
+        &ServerError::Command { origin: Origin::Flag(text("FILE:1:2")), why: CommandLineError::OpenQuote },
         &ServerError::Flag(text("why")),
         &ServerError::Required { name: text("s"), why: text("why") },
         &ServerError::Pins { path: text("pins.json"), name: text("s"), why: text("why") },
@@ -331,9 +317,9 @@ fn servers_do_not_start_with_these_words() {
         &ServerError::Prompt(text("no prompt")),
         &ServerError::Unknown(text("s")),
         &ServerError::NoToken(text("s")),
-        &ServerError::SignIn(text("refused")),
+        &ServerError::SignIn(SignInError::Token(text("refused"))),
     ]), @r#"
-    52 config: FILE:1:2: mcp.serverCommand: why
+    52 config: FILE:1:2: mcp.serverCommand: a quote is not closed
       correct it
     52 config: --mcp-config: why
       give '{"mcpServers": {…}}' or a file that contains it
@@ -453,7 +439,7 @@ fn an_answer_or_a_check_is_missing_with_these_words() {
 fn a_change_is_not_delivered_with_these_words() {
     let delivered = DeliverError::Denied { message: text("why"), hint: text("do this") };
     insta::assert_snapshot!(listed(&[
-        &DeliveryError::Message(text("why")),
+        &DeliveryError::Message(MessageError::Subject),
         &DeliveryError::Ignored(text("why")),
         &DeliveryError::RolledBack(text("1")),
         &DeliveryError::NotRolledBack(io()),
@@ -461,7 +447,7 @@ fn a_change_is_not_delivered_with_these_words() {
         &DeliveryError::Files(WorkspaceError::NotFound("/w".into())),
         &delivered,
     ]), @r"
-    42 input: the commit's message: why
+    42 input: the commit's message: the subject must be one line of text
       give one with --message
     63 conflict: cannot read the output of commands in ignored directories: why
       nothing was delivered; run again

@@ -164,8 +164,7 @@ fn delivery(setup: &Setup, stage: &Stage, answer: &str) -> Result<Delivery, Fail
         trailers.extend(recipe.as_deref().map(|recipe| ("Qwen-Recipe", recipe)));
         trailers.push(("Qwen-Run-Id", setup.run.id.as_str()));
         trailers.extend(own.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        let message = deliver::message::message(&subject, &body, &trailers)
-            .map_err(|problem| DeliveryError::Message(problem.to_string()))?;
+        let message = deliver::message::message(&subject, &body, &trailers).map_err(DeliveryError::Message)?;
         Ok::<Order, Failure>(Order { message, author: None, committer: None, sign: setup.delivery.sign })
     };
     Ok(match &stage.mode {

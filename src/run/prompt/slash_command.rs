@@ -13,7 +13,7 @@ use crate::hidden::without_hidden;
 use crate::model::Part;
 use crate::path::RelPath;
 use crate::policy::{Access, Policy};
-use crate::prompt::command::{Command, Segment, called, name_of, printed_variable};
+use crate::prompt::command::{Command, CommandFileError, Segment, called, name_of, printed_variable};
 use crate::prompt::context_files::Library as _;
 use crate::settings::Environment;
 use crate::tool_name::ToolId;
@@ -179,7 +179,8 @@ impl Commands {
             place.shown,
             RelPath::below(place.folder.as_path(), path.as_path()).map_or(file, |below| below.to_string_lossy())
         );
-        let text = place.library.read(&path).map_err(|why| PromptError::CommandFile(format!("{shown}: {why}")))?;
+        let unusable = |why| PromptError::CommandFile(CommandFileError::Unusable { file: shown.clone(), why });
+        let text = place.library.read(&path).map_err(unusable)?;
         let (text, hidden) = without_hidden(&text);
         let mut expanded = Expanded { text: String::new(), media: Vec::new(), events: Vec::new() };
         if hidden > 0 {
@@ -188,7 +189,7 @@ impl Commands {
         }
         if place.skills {
             if let Some(why) = refusal(&text) {
-                return Err(PromptError::CommandFile(format!("{shown}: {why}")).into());
+                return Err(unusable(why.to_string()).into());
             }
             expanded.text = format!("{}\n\n{arguments}", instructions(&text).trim()).trim_end().to_owned();
             return Ok(Some(expanded));

@@ -347,7 +347,7 @@ pub fn schema_flag(given: &str, read: &dyn Fn(&str) -> Result<String, String>) -
         None => given.to_owned(),
     };
     let schema: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-    crate::recipe::check::check_schema(&schema).map_err(wrong)?;
+    crate::recipe::check::check_schema(&schema).map_err(|error| wrong(error.to_string()))?;
     Ok(schema)
 }
 

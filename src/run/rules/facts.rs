@@ -16,7 +16,7 @@ const HISTORY_TIME: Duration = Duration::from_secs(2);
 /// Returns the git facts for decisions; the history is searched when the first decision needs it.
 pub fn git_facts(repository: &Repository) -> GitFacts {
     let found = repository.clone();
-    let find = move || history::files(&found, Instant::now() + HISTORY_TIME);
+    let find = move || history::files(&found, Instant::now() + HISTORY_TIME).map_err(|error| error.to_string());
     GitFacts { drivers: drivers(repository), history: History::new(repository.prefix.clone(), find) }
 }
 

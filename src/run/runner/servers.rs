@@ -16,7 +16,7 @@ use crate::policy::{Access, Facts, Policy};
 use crate::settings::layers::interpolate;
 use crate::settings::{Environment, Origin, Settings, Valued};
 use crate::tools::Toolbox;
-use crate::tools::mcp::config::split_command;
+use crate::tools::mcp::command_line::split_command;
 use crate::tools::mcp::oauth::Tokens;
 use crate::tools::mcp::pins::Pins;
 use crate::tools::mcp::{Config, Connect, Options, Servers};
@@ -87,7 +87,7 @@ pub fn choose(settings: &Settings, wishes: Wishes<'_>, environment: &Environment
     let mut named: Vec<(String, Valued<Value>)> = settings.mcp.servers.clone();
     if let Some(command) = &settings.mcp.server_command {
         let words = split_command(&command.value)
-            .map_err(|why| ServerError::Command { origin: command.origin.clone(), why: why.to_string() })?;
+            .map_err(|why| ServerError::Command { origin: command.origin.clone(), why })?;
         let server = serde_json::json!({"command": words[0], "args": words[1..]});
         named.push((COMMAND_NAME.to_owned(), Valued::new(server, command.origin.clone())));
     }

@@ -117,7 +117,7 @@ impl Tools {
         };
         let listed = match discover(commands, runner).await {
             Ok(listed) => listed,
-            Err(problem) => return self.warnings.push(problem),
+            Err(problem) => return self.warnings.push(problem.to_string()),
         };
         for tool in listed {
             let name = tool.own_name().to_owned();

@@ -171,7 +171,7 @@ pub async fn choose(
 fn scripted(path: &Path) -> Result<Chosen, ConnectError> {
     let script = bounded::named_text(path, bounded::PRODUCT).map_err(|error| error.to_string());
     let script = script
-        .and_then(|text| Script::parse(&text))
+        .and_then(|text| Script::parse(&text).map_err(|error| error.to_string()))
         .map_err(|why| ConnectError::Script { path: path.display().to_string(), why })?;
     let (client, name) = (Answering::Scripted(script), "scripted".to_owned());
     Ok(Chosen { client, name, warnings: Vec::new(), key: None, recording: None })

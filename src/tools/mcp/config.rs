@@ -146,10 +146,49 @@ impl Connect {
     }
 }
 
+/// What is to be corrected in the entry of a server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A key has a value that it cannot have.
+    #[error("mcpServers.{place} {problem}")]
+    Value {
+        /// The server, and the key if there is one.
+        place: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Values that cannot be used together.
+    #[error("mcpServers.{name}: {what}")]
+    Together {
+        /// The server.
+        name: String,
+        /// Which, and what they need.
+        what: &'static str,
+    },
+    /// A way to get a token that is not known.
+    #[error("unknown mcpServers.{name}.grantType `{other}`; known are client_credentials and authorization_code")]
+    GrantType {
+        /// The server.
+        name: String,
+        /// The way.
+        other: String,
+    },
+    /// A variable in a value is not set.
+    #[error("the variable {variable} is not set (mcpServers.{place})")]
+    Unset {
+        /// The variable.
+        variable: String,
+        /// The server and the key.
+        place: String,
+    },
+}
+
 impl Config {
-    /// Reads a server. The error says what to correct; the list holds what was read over.
-    pub fn parse(name: &str, value: &Valued<Value>) -> Result<(Config, Vec<String>), String> {
-        let server = value.value.as_object().ok_or_else(|| format!("mcpServers.{name} must be an object"))?;
+    /// Reads a server; the list holds what was read over.
+    pub fn parse(name: &str, value: &Valued<Value>) -> Result<(Config, Vec<String>), ConfigError> {
+        let Some(server) = value.value.as_object() else {
+            return Err(ConfigError::Value { place: name.to_owned(), problem: "must be an object".to_owned() });
+        };
         let reader = Reader { name, server };
         let mut warnings = Vec::new();
         for key in server.keys().filter(|key| !KEYS.contains(&key.as_str())) {
@@ -159,9 +198,8 @@ impl Config {
             match kind.as_str() {
                 "dynamic_discovery" => {}
                 other => {
-                    return Err(format!(
-                        "mcpServers.{name}.authProviderType `{other}` is not supported; put a token into `headers`, or use `oauth`"
-                    ));
+                    let problem = format!("`{other}` is not supported; put a token into `headers`, or use `oauth`");
+                    return Err(reader.wrong("authProviderType", problem));
                 }
             }
         }
@@ -171,7 +209,7 @@ impl Config {
             Some(value) => match value.as_u64() {
                 Some(millis @ 1..) => Duration::from_millis(millis),
                 Some(0) | None => {
-                    return Err(format!("mcpServers.{name}.timeout must be a number of milliseconds, not {value}"));
+                    return Err(reader.wrong("timeout", format!("must be a number of milliseconds, not {value}")));
                 }
             },
         };
@@ -221,7 +259,13 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn connect(&self) -> Result<Connect, String> {
+    /// Makes the error of a key; of the server as a whole where that is empty.
+    fn wrong(&self, key: &str, problem: impl Into<String>) -> ConfigError {
+        let place = if key.is_empty() { self.name.to_owned() } else { format!("{}.{key}", self.name) };
+        ConfigError::Value { place, problem: problem.into() }
+    }
+
+    fn connect(&self) -> Result<Connect, ConfigError> {
         if let Some(url) = self.text("httpUrl")? {
             return Ok(Connect::Http(self.web("httpUrl", url)?));
         }
@@ -233,7 +277,7 @@ impl Reader<'_> {
             return Ok(if streamable { Connect::Http(web) } else { Connect::Sse(web) });
         }
         let Some(command) = self.text("command")? else {
-            return Err(format!("mcpServers.{} has none of httpUrl, url and command", self.name));
+            return Err(self.wrong("", "has none of httpUrl, url and command"));
         };
         let env = self.texts_by_name("env")?;
         for (key, value) in &env {
@@ -247,12 +291,11 @@ impl Reader<'_> {
         }))
     }
 
-    fn web(&self, key: &str, url: String) -> Result<Web, String> {
+    fn web(&self, key: &str, url: String) -> Result<Web, ConfigError> {
         self.is_set(key, &url)?;
-        let parsed = url::Url::parse(&url)
-            .map_err(|error| format!("mcpServers.{}.{key} is not an address: {error}", self.name))?;
+        let parsed = url::Url::parse(&url).map_err(|error| self.wrong(key, format!("is not an address: {error}")))?;
         if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
-            return Err(format!("mcpServers.{}.{key} must begin with https:// or http://", self.name));
+            return Err(self.wrong(key, "must begin with https:// or http://"));
         }
         let headers = self.texts_by_name("headers")?;
         for (header, value) in &headers {
@@ -261,10 +304,10 @@ impl Reader<'_> {
         Ok(Web { url, headers, oauth: self.oauth()? })
     }
 
-    fn oauth(&self) -> Result<OAuth, String> {
+    fn oauth(&self) -> Result<OAuth, ConfigError> {
         let Some(value) = self.server.get("oauth") else { return Ok(OAuth::default()) };
         let Some(map) = value.as_object() else {
-            return Err(format!("mcpServers.{}.oauth must be an object", self.name));
+            return Err(self.wrong("oauth", "must be an object"));
         };
         let name = format!("{}.oauth", self.name);
         let reader = Reader { name: &name, server: map };
@@ -273,9 +316,7 @@ impl Reader<'_> {
             Some("client_credentials") => true,
             Some(other) => {
                 let other = super::shown(other, 60);
-                return Err(format!(
-                    "unknown mcpServers.{name}.grantType `{other}`; known are client_credentials and authorization_code"
-                ));
+                return Err(ConfigError::GrantType { name, other });
             }
         };
         let oauth = OAuth {
@@ -297,13 +338,12 @@ impl Reader<'_> {
     }
 
     /// Refuses values that cannot work together, or that would be sent in the clear.
-    fn checked(&self, oauth: OAuth) -> Result<OAuth, String> {
-        let name = self.name;
+    fn checked(&self, oauth: OAuth) -> Result<OAuth, ConfigError> {
         for (key, address) in [("authorizationUrl", &oauth.authorization_url), ("tokenUrl", &oauth.token_url)] {
             if let Some(address) = address
                 && !(address.starts_with("https://") || is_loopback(address))
             {
-                return Err(format!("mcpServers.{name}.{key} must begin with https://"));
+                return Err(self.wrong(key, "must begin with https://"));
             }
         }
         let key = oauth.private_key_file.as_ref().map(|file| file.display().to_string());
@@ -317,7 +357,7 @@ impl Reader<'_> {
                 self.is_set(key, value)?;
             }
         }
-        let wrong = |what: &str| Err(format!("mcpServers.{name}: {what}"));
+        let wrong = |what| Err(ConfigError::Together { name: self.name.to_owned(), what });
         if let Some(address) = &oauth.client_metadata_url
             && !address.starts_with("https://")
         {
@@ -337,35 +377,35 @@ impl Reader<'_> {
     }
 
     /// A variable that is not set would be sent as it is spelled: better to say so at the start.
-    fn is_set(&self, key: &str, value: &str) -> Result<(), String> {
+    fn is_set(&self, key: &str, value: &str) -> Result<(), ConfigError> {
         match unset_variable(value) {
-            Some(variable) => Err(format!("the variable {variable} is not set (mcpServers.{}.{key})", self.name)),
+            Some(variable) => {
+                Err(ConfigError::Unset { variable: variable.to_owned(), place: format!("{}.{key}", self.name) })
+            }
             None => Ok(()),
         }
     }
 
-    fn text(&self, key: &str) -> Result<Option<String>, String> {
+    fn text(&self, key: &str) -> Result<Option<String>, ConfigError> {
         match self.server.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
-            Some(Value::String(text)) if text.contains('\0') => {
-                Err(format!("mcpServers.{}.{key} contains a NUL byte", self.name))
-            }
+            Some(Value::String(text)) if text.contains('\0') => Err(self.wrong(key, "contains a NUL byte")),
             Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(_) => Err(format!("mcpServers.{}.{key} must be text", self.name)),
+            Some(_) => Err(self.wrong(key, "must be text")),
         }
     }
 
-    fn yes(&self, key: &str) -> Result<bool, String> {
+    fn yes(&self, key: &str) -> Result<bool, ConfigError> {
         match self.server.get(key) {
             None | Some(Value::Null) => Ok(false),
             Some(Value::Bool(yes)) => Ok(*yes),
-            Some(_) => Err(format!("mcpServers.{}.{key} must be true or false", self.name)),
+            Some(_) => Err(self.wrong(key, "must be true or false")),
         }
     }
 
-    fn list(&self, key: &str) -> Result<Vec<String>, String> {
-        let wrong = || format!("mcpServers.{}.{key} must be a list of texts", self.name);
+    fn list(&self, key: &str) -> Result<Vec<String>, ConfigError> {
+        let wrong = || self.wrong(key, "must be a list of texts");
         match self.server.get(key) {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::Array(items)) => items
@@ -377,13 +417,13 @@ impl Reader<'_> {
     }
 
     /// A list of tools; `name(…)` of older settings means the name.
-    fn tools(&self, key: &str) -> Result<Vec<String>, String> {
+    fn tools(&self, key: &str) -> Result<Vec<String>, ConfigError> {
         let plain = |tool: String| tool.split('(').next().unwrap_or_default().trim().to_owned();
         Ok(self.list(key)?.into_iter().map(plain).collect())
     }
 
-    fn texts_by_name(&self, key: &str) -> Result<BTreeMap<String, String>, String> {
-        let wrong = || format!("mcpServers.{}.{key} must be an object of texts", self.name);
+    fn texts_by_name(&self, key: &str) -> Result<BTreeMap<String, String>, ConfigError> {
+        let wrong = || self.wrong(key, "must be an object of texts");
         match self.server.get(key) {
             None | Some(Value::Null) => Ok(BTreeMap::new()),
             Some(Value::Object(entries)) => entries
@@ -438,35 +478,6 @@ pub fn without_secrets(url: &str) -> String {
     parsed.to_string().replace("%E2%80%A6", "…")
 }
 
-/// Splits `mcp.serverCommand` at spaces; quotes keep a word together.
-pub fn split_command(text: &str) -> Result<Vec<String>, String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut characters = text.chars();
-    while let Some(c) = characters.next() {
-        match (c, quote) {
-            (c, Some(open)) if c == open => quote = None,
-            ('\\', Some('"') | None) => {
-                let next = characters.next().ok_or("it ends with a backslash")?;
-                word.get_or_insert_default().push(next);
-            }
-            (c, Some(_)) => word.get_or_insert_default().push(c),
-            ('"' | '\'', None) => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (c, None) if c.is_whitespace() => words.extend(word.take()),
-            (c, None) => word.get_or_insert_default().push(c),
-        }
-    }
-    if quote.is_some() {
-        return Err("a quote is not closed".to_owned());
-    }
-    words.extend(word);
-    if words.is_empty() { Err("the command is missing".to_owned()) } else { Ok(words) }
-}
-
 /// Tells whether an address is this machine's own.
 pub(super) fn is_loopback(url: &str) -> bool {
     let Ok(url) = url::Url::parse(url) else { return false };
@@ -484,7 +495,7 @@ mod tests {
 
     use super::*;
 
-    fn parse(value: Value) -> Result<Config, String> {
+    fn parse(value: Value) -> Result<Config, ConfigError> {
         Config::parse("s", &Valued::new(value, Origin::Flag("--mcp-config".into()))).map(|(config, _)| config)
     }
 
@@ -545,7 +556,7 @@ mod tests {
                 "mcpServers.s.oauth: clientMetadataUrl must begin with https://",
             ),
         ] {
-            assert_eq!(parse(value).unwrap_err(), error);
+            assert_eq!(parse(value).unwrap_err().to_string(), error);
         }
         assert!(parse(json!({"command": "x", "env": {"PASSWORD": "pa$word$5"}})).is_ok());
     }
@@ -570,12 +581,6 @@ mod tests {
             Config::parse("s", &Valued::new(json!({"command": "x"}), origin)).unwrap().0.is_operators()
         };
         assert!(of("~/.qwen/settings.json") && of("/etc/qwen-code/settings.json") && !of(".qwen/settings.json"));
-    }
-
-    #[test]
-    fn a_command_line_is_split_at_blanks_outside_of_quotes() {
-        assert_eq!(split_command(r#"a "b c" d\ e '' 'f"g'"#).unwrap(), ["a", "b c", "d e", "", "f\"g"]);
-        assert!(split_command("a 'b").is_err() && split_command("  ").is_err() && split_command("a\\").is_err());
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 mod client_credentials;
 mod client_key;
+pub mod command_line;
 pub mod config;
 mod connection;
 pub mod content;

@@ -73,7 +73,7 @@ impl Tokens {
         }
         let mut manager = AuthorizationManager::new(web.url.as_str()).await.map_err(said)?;
         manager.set_credential_store(store);
-        if let Some(metadata) = addresses(web, None)? {
+        if let Some(metadata) = addresses(web, None).map_err(|error| error.to_string())? {
             manager.set_metadata(metadata);
         }
         match manager.initialize_from_store().await {
@@ -97,11 +97,12 @@ impl Tokens {
     ///
     /// What the person wants of it, `scopes`, goes before what the settings and the server name. Returns the address
     /// that the person is to open, and what then waits for the browser.
-    pub async fn begin(&self, name: &str, web: &Web, scopes: &[String]) -> Result<Waiting, String> {
+    pub async fn begin(&self, name: &str, web: &Web, scopes: &[String]) -> Result<Waiting, SignInError> {
         crate::model::trust::install_crypto();
-        let said = |error: AuthError| format!("{name}: {}", super::connection::causes(&error));
+        let said =
+            |error: AuthError| SignInError::Server { name: name.to_owned(), why: super::connection::causes(&error) };
         if web.oauth.off {
-            return Err(format!("{name}: `oauth.enabled` is false in the settings"));
+            return Err(SignInError::Off(name.to_owned()));
         }
         let redirect = web.oauth.redirect_uri.clone().unwrap_or_else(|| REDIRECT.to_owned());
         let mut manager = AuthorizationManager::new(web.url.as_str()).await.map_err(said)?;
@@ -158,9 +159,12 @@ impl Tokens {
 
 /// Returns where tokens are asked for as the settings say it, the rest as it was `found`; `None` where they do not say
 /// enough.
-fn addresses(web: &Web, found: Option<&AuthorizationMetadata>) -> Result<Option<AuthorizationMetadata>, String> {
+fn addresses(
+    web: &Web,
+    found: Option<&AuthorizationMetadata>,
+) -> Result<Option<AuthorizationMetadata>, serde_json::Error> {
     let (authorization, token) = (&web.oauth.authorization_url, &web.oauth.token_url);
-    let known = found.map(serde_json::to_value).transpose().map_err(|error| error.to_string())?;
+    let known = found.map(serde_json::to_value).transpose()?;
     let mut metadata = match (authorization, token, known) {
         (None, None, _) | (Some(_), None, None) | (None, Some(_), None) => return Ok(None),
         (Some(_), Some(_), None) => json!({
@@ -173,7 +177,7 @@ fn addresses(web: &Web, found: Option<&AuthorizationMetadata>) -> Result<Option<
             metadata[key] = value.as_str().into();
         }
     }
-    serde_json::from_value(metadata).map(Some).map_err(|error| error.to_string())
+    serde_json::from_value(metadata).map(Some)
 }
 
 /// Adds whom the token is for to the address that the person opens.
@@ -205,6 +209,59 @@ async fn challenge(web: &Web) -> Option<String> {
     (answer.status() == reqwest::StatusCode::UNAUTHORIZED).then(|| header.to_str().ok().map(str::to_owned)).flatten()
 }
 
+/// Why nobody could sign in at a server.
+#[derive(Debug, thiserror::Error)]
+pub enum SignInError {
+    /// The settings turn it off.
+    #[error("{0}: `oauth.enabled` is false in the settings")]
+    Off(String),
+    /// The server that gives tokens cannot be asked.
+    #[error("{name}: {why}")]
+    Server {
+        /// The MCP server.
+        name: String,
+        /// Why, with the causes.
+        why: String,
+    },
+    /// The server's addresses cannot be combined with those of the settings.
+    #[error(transparent)]
+    Addresses(#[from] serde_json::Error),
+    /// `redirectUri` is not an address.
+    #[error("redirectUri {redirect}: {cause}")]
+    RedirectAddress {
+        /// What it is.
+        redirect: String,
+        /// Why not.
+        cause: url::ParseError,
+    },
+    /// `redirectUri` is another machine's.
+    #[error("redirectUri {0} is not on this machine")]
+    RedirectElsewhere(String),
+    /// Another program has the port of `redirectUri`, or it is reserved.
+    #[error("port {port}, where the browser comes back to, cannot be had: {cause}")]
+    Port {
+        /// The port.
+        port: u16,
+        /// Why not.
+        cause: std::io::Error,
+    },
+    /// The browser cannot connect.
+    #[error(transparent)]
+    Accept(std::io::Error),
+    /// The browser did not come back in this many seconds.
+    #[error("the sign-in in the browser was not completed within {0} s")]
+    TimedOut(u64),
+    /// The browser came back with something that is not an address.
+    #[error("what came back from the browser cannot be read: {0}")]
+    Callback(url::ParseError),
+    /// The server said no in the browser.
+    #[error("the server refused: {0}")]
+    Refused(String),
+    /// The server gave no token for what the browser brought.
+    #[error("{0}")]
+    Token(String),
+}
+
 /// Somebody is on the way to the browser.
 pub struct Waiting {
     session: AuthorizationSession,
@@ -220,41 +277,38 @@ impl Waiting {
     }
 
     /// Waits for the browser to come back, and keeps the token.
-    pub async fn finish(self, wait: Duration) -> Result<(), String> {
+    pub async fn finish(self, wait: Duration) -> Result<(), SignInError> {
         let Waiting { session, listener, redirect, .. } = self;
         let path = url::Url::parse(&redirect).map(|url| url.path().to_owned()).unwrap_or_default();
         let callback = async {
             loop {
-                let (stream, _) = listener.accept().await.map_err(|error| error.to_string())?;
+                let (stream, _) = listener.accept().await.map_err(SignInError::Accept)?;
                 if let Some(target) = answer(stream, &path).await {
-                    return Ok::<String, String>(target);
+                    return Ok::<String, SignInError>(target);
                 }
             }
         };
-        let target = tokio::time::timeout(wait, callback)
-            .await
-            .map_err(|_| format!("the sign-in in the browser was not completed within {} s", wait.as_secs()))??;
-        let come = url::Url::parse(&redirect)
-            .and_then(|base| base.join(&target))
-            .map_err(|error| format!("what came back from the browser cannot be read: {error}"))?;
+        let target =
+            tokio::time::timeout(wait, callback).await.map_err(|_| SignInError::TimedOut(wait.as_secs()))??;
+        let come = url::Url::parse(&redirect).and_then(|base| base.join(&target)).map_err(SignInError::Callback)?;
         if let Some((_, error)) = come.query_pairs().find(|(key, _)| key == "error") {
             let more = come.query_pairs().find(|(key, _)| key == "error_description").map(|(_, text)| text);
             let more = more.map(|text| format!(" ({})", super::shown(&text, 200))).unwrap_or_default();
-            return Err(format!("the server refused: {}{more}", super::shown(&error, 100)));
+            return Err(SignInError::Refused(super::shown(&error, 100) + &more));
         }
-        session.handle_callback_url(come.as_str()).await.map(|_| ()).map_err(|error| super::connection::causes(&error))
+        let failed = |error| SignInError::Token(super::connection::causes(&error));
+        session.handle_callback_url(come.as_str()).await.map(drop).map_err(failed)
     }
 }
 
-async fn listen(redirect: &str) -> Result<tokio::net::TcpListener, String> {
-    let url = url::Url::parse(redirect).map_err(|error| format!("redirectUri {redirect}: {error}"))?;
+async fn listen(redirect: &str) -> Result<tokio::net::TcpListener, SignInError> {
+    let url = url::Url::parse(redirect)
+        .map_err(|cause| SignInError::RedirectAddress { redirect: redirect.to_owned(), cause })?;
     if !super::config::is_loopback(redirect) {
-        return Err(format!("redirectUri {redirect} is not on this machine"));
+        return Err(SignInError::RedirectElsewhere(redirect.to_owned()));
     }
     let port = url.port_or_known_default().unwrap_or(7777);
-    tokio::net::TcpListener::bind(("127.0.0.1", port))
-        .await
-        .map_err(|error| format!("port {port}, where the browser comes back to, cannot be had: {error}"))
+    tokio::net::TcpListener::bind(("127.0.0.1", port)).await.map_err(|cause| SignInError::Port { port, cause })
 }
 
 /// Answers the browser; returns the target of the request if it is the one that is waited for.

@@ -17,7 +17,11 @@ pub fn command(text: &str) -> Option<(&str, &str)> {
 ///
 /// The last declared one takes the rest, so that a sentence needs no quotes.
 pub fn arguments(text: &str, prompt: &PromptDefinition) -> Result<Map<String, Value>, String> {
-    let words = if text.is_empty() { Vec::new() } else { super::config::split_command(text)? };
+    let words = if text.is_empty() {
+        Vec::new()
+    } else {
+        super::command_line::split_command(text).map_err(|error| error.to_string())?
+    };
     let known: Vec<&str> = prompt.arguments.iter().map(|(name, _)| name.as_str()).collect();
     let mut given = Map::new();
     let mut values: Vec<String> = Vec::new();
