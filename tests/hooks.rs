@@ -67,10 +67,6 @@ fn requests(project: &Project) -> usize {
     project.server().requests().len()
 }
 
-fn said(project: &Project, request: usize) -> String {
-    project.server().requests()[request]["messages"].to_string()
-}
-
 #[test]
 fn a_certain_error_stops_the_commit_and_the_same_commit_again_costs_no_request() {
     let project = project(&[], [finding("credential", "token = 'abc'", "high"), nothing()]);
@@ -118,7 +114,7 @@ fn the_index_is_looked_at_and_not_the_files() {
     must(&project, &["add", "a.py"]);
     write(&project, "a.py", "not_staged = 1\n");
     must(&project, &["commit", "-m", "x"]);
-    let said = said(&project, 0);
+    let said = project.server().messages(0);
     assert!(said.contains("+staged = 1") && !said.contains("not_staged"), "{said}");
 }
 
@@ -129,14 +125,14 @@ fn a_partial_commit_is_looked_at_as_git_will_make_it() {
     must(&project, &["add", "b.py"]);
     write(&project, "a.py", "named = 1\n");
     must(&project, &["commit", "-m", "x", "a.py"]);
-    let first = said(&project, 0);
+    let first = project.server().messages(0);
     assert!(first.contains("+named = 1") && !first.contains("staged_but_not_named"), "{first}");
     assert_eq!(must(&project, &["status", "--porcelain"]), "M  b.py\n");
     must(&project, &["commit", "--amend", "--no-edit"]);
-    assert!(said(&project, 1).contains("+staged_but_not_named = 1"));
+    assert!(project.server().messages(1).contains("+staged_but_not_named = 1"));
     write(&project, "a.py", "by_all = 1\n");
     must(&project, &["commit", "-a", "-m", "x"]);
-    assert!(said(&project, 2).contains("+by_all = 1"));
+    assert!(project.server().messages(2).contains("+by_all = 1"));
     must(&project, &["fsck", "--strict"]);
 }
 
@@ -147,7 +143,7 @@ fn the_first_commit_of_a_repository_is_looked_at() {
     assert_eq!(project.qwen(&["hook", "install"]).code, 0);
     must(&project, &["add", "a.py"]);
     must(&project, &["commit", "-m", "first"]);
-    assert!(said(&project, 0).contains("+first = 1"));
+    assert!(project.server().messages(0).contains("+first = 1"));
 }
 
 #[test]
@@ -189,7 +185,7 @@ fn a_linked_work_tree_has_an_index_of_its_own() {
     std::fs::write(linked.join("a.py"), "in_the_linked_tree = 1\n").unwrap();
     let ended = git_in(&project, &linked, &[("GIT_EDITOR", "true")], &["commit", "-a"]);
     assert!(ended.ok, "{}", ended.text);
-    let said = said(&project, 0);
+    let said = project.server().messages(0);
     assert!(said.contains("+in_the_linked_tree") && !said.contains("in_the_main_tree"), "{said}");
     assert_eq!(must(&project, &["log", "-1", "--format=%s", "other"]), "feat: linked\n");
     assert_eq!(must(&project, &["status", "--porcelain"]), "M  a.py\n");
@@ -341,14 +337,14 @@ fn a_push_is_looked_at_by_what_the_remote_does_not_have() {
     must(&project, &["remote", "set-head", "origin", "main"]);
     commit("second = 2\n");
     must(&project, &["push", "-q", "origin", "main"]);
-    assert!(said(&project, 0).contains("+second = 2"));
+    assert!(project.server().messages(0).contains("+second = 2"));
 
     // A new remote branch: since it left the default branch. It is not checked out while it is pushed.
     must(&project, &["checkout", "-q", "-b", "topic"]);
     commit("topic = 3\n");
     must(&project, &["checkout", "-q", "main"]);
     must(&project, &["push", "-q", "origin", "topic"]);
-    let said_of_topic = said(&project, 1);
+    let said_of_topic = project.server().messages(1);
     assert!(said_of_topic.contains("+topic = 3") && !said_of_topic.contains("+second = 2"), "{said_of_topic}");
     // The same commits under another name: the answer is known.
     must(&project, &["push", "-q", "origin", "topic:again"]);
@@ -359,7 +355,7 @@ fn a_push_is_looked_at_by_what_the_remote_does_not_have() {
     write(&project, "a.py", "forced = 4\n");
     must(&project, &["commit", "-q", "-a", "--amend", "-m", "forced"]);
     must(&project, &["push", "-q", "--force", "origin", "topic"]);
-    let forced = said(&project, 2);
+    let forced = project.server().messages(2);
     assert!(forced.contains("+forced = 4") && !forced.contains("topic = 3"), "{forced}");
     must(&project, &["push", "-q", "origin", "topic"]);
     assert_eq!(requests(&project), 3);

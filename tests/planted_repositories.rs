@@ -4,7 +4,7 @@ use nix::libc;
 use serde_json::{Value, json};
 
 use crate::failing_calls::{Fault, qwen};
-use crate::support::{Outcome, Project, Reply, all_calls, call, say};
+use crate::support::{Outcome, Project, Reply, call, calls, say};
 
 const NO_NAMESPACES: Fault = ("making namespaces", &[libc::SYS_unshare], libc::EPERM, None);
 const NO_LANDLOCK: Fault = ("Landlock", &[444, 445, 446], libc::ENOSYS, None);
@@ -99,7 +99,7 @@ fn git_never_works_in_a_repository_that_the_project_brings_along() {
                 let count = tried.len();
                 project = project.file(&format!("{folder}/sub/a.txt"), "one\n").file("a.txt", "two\n");
                 let below = tries(&format!("{folder}/sub"));
-                project = project.model([all_calls(tried), all_calls(below), say("done")]);
+                project = project.model([calls(tried), calls(below), say("done")]);
                 if let Some(policy) = policy {
                     project = project.policy(policy);
                 }
@@ -118,7 +118,7 @@ fn git_never_works_in_a_repository_that_the_run_writes_and_no_change_delivers_on
         let writes = bare(&project)
             .into_iter()
             .map(|(name, text)| call("write_file", json!({"file_path": format!("docs/ex/{name}"), "content": text})));
-        let replies: Vec<Reply> = writes.chain([all_calls(tries("docs/ex")), say("done")]).collect();
+        let replies: Vec<Reply> = writes.chain([calls(tries("docs/ex")), say("done")]).collect();
         let project = project.model(replies);
         let outcome = run(&project, (tier.0, tier.1, &[tier.2, &["--apply"]].concat()));
         assert_nothing_ran(&project, tier.0, &outcome);

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::support::{Outcome, Project, Reply, all_calls, say};
+use crate::support::{Outcome, Project, Reply, calls, say};
 
 /// One statement. `{root}` and `{home}` in texts are the workspace and the home of the row.
 #[derive(Deserialize)]
@@ -117,7 +117,7 @@ fn project(row: &Row) -> Project {
     let filled = |value: &Value| serde_json::from_str(&filled(&value.to_string(), &root, &home)).unwrap();
     let turn = |turn: &Turn| match turn {
         Turn::Says(text) => say(text),
-        Turn::Calls(calls) => all_calls(calls.iter().map(|(name, input)| (name.as_str(), filled(input))).collect()),
+        Turn::Calls(list) => calls(list.iter().map(|(name, input)| (name.as_str(), filled(input)))),
     };
     let turns: Vec<Reply> = row.model.iter().map(turn).collect();
     if turns.is_empty() { project } else { project.model(turns) }

@@ -3,12 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::server::{Reply, all_calls};
+use crate::support::server::{Reply, calls, event};
 use crate::support::{Project, call, say};
-
-fn event(delta: &Value) -> String {
-    format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": delta}]}))
-}
 
 /// The pieces of an answer whose end never comes.
 fn endless(key: &str, text: &str, times: usize) -> Reply {
@@ -49,8 +45,8 @@ fn an_answer_that_repeats_itself_twice_ends_the_run_as_a_loop() {
 
 #[test]
 fn of_129_calls_in_a_turn_128_run_and_the_last_is_answered() {
-    let calls = (0..129).map(|at| ("glob", json!({"pattern": format!("{at}.rs")}))).collect();
-    let project = Project::new().model([all_calls(calls), say("done")]);
+    let many = (0..129).map(|at| ("glob", json!({"pattern": format!("{at}.rs")})));
+    let project = Project::new().model([calls(many), say("done")]);
     let outcome = project.run(&["look"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let answers: Vec<String> = messages(&project, 1)
@@ -66,8 +62,8 @@ fn of_129_calls_in_a_turn_128_run_and_the_last_is_answered() {
 #[test]
 fn calls_beyond_128_in_a_turn_count_for_no_limit() {
     for (limit, code) in [("128", 0), ("127", 55)] {
-        let calls = (0..140).map(|at| ("glob", json!({"pattern": format!("{at}.rs")}))).collect();
-        let project = Project::new().model([all_calls(calls), say("done")]);
+        let many = (0..140).map(|at| ("glob", json!({"pattern": format!("{at}.rs")})));
+        let project = Project::new().model([calls(many), say("done")]);
         let outcome = project.run(&["--max-tool-calls", limit, "look"]);
         assert_eq!(outcome.code, code, "{limit}: {}", outcome.stderr);
     }

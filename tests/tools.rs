@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::support::{Project, all_calls, call, calls, say};
+use crate::support::{Project, call, calls, say};
 
 /// What a path may lead to.
 const ODD: &[&str] = &[
@@ -88,7 +88,7 @@ fn odd() -> Project {
 
 /// Lets the model make these calls and returns the answers, with the workspace as `/p`.
 fn answers(project: Project, made: Vec<(&str, Value)>, flags: &[&str]) -> (Project, Vec<String>) {
-    let project = project.model([all_calls(made), say("done")]);
+    let project = project.model([calls(made), say("done")]);
     let more = ["--on-deny", "continue", "--max-denials", "1000", "--no-undo", "--no-session"];
     let outcome = project.run(&[&more, flags, &["go"]].concat());
     assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
@@ -181,7 +181,7 @@ fn what_may_not_be_read_is_said_and_left_out() {
         .file("locked", "one\n")
         .file("locked-dir/x", "one\n")
         .file("open", "one\n")
-        .model([all_calls(made), say("done")]);
+        .model([calls(made), say("done")]);
     for name in ["locked", "open"] {
         std::fs::File::options()
             .append(true)

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::support::server::Reply;
+use crate::support::server::{Reply, event};
 use crate::support::{Project, call, say};
 
 fn numbers_in(folder: &Path, found: &mut BTreeSet<u32>) {
@@ -31,10 +31,6 @@ fn every_requirement_of_the_wire_has_a_test_of_its_number() {
     numbers_in(&root.join("tests"), &mut found);
     let missing: Vec<u32> = (1..=64).filter(|number| !found.contains(number)).collect();
     assert!(missing.is_empty(), "no test is named for {missing:?}");
-}
-
-fn event(delta: &serde_json::Value) -> String {
-    format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": delta}]}))
 }
 
 fn arguments(piece: &str) -> String {

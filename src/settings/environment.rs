@@ -20,6 +20,13 @@ pub struct Environment {
 }
 
 impl Environment {
+    /// Makes an environment of variables alone.
+    #[cfg(test)]
+    pub(crate) fn with(variables: &[(&str, &str)]) -> Environment {
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Environment { variables, ..Environment::default() }
+    }
+
     /// Returns a variable that is set and not empty, with its origin.
     pub fn get(&self, name: &str) -> Option<(String, Origin)> {
         match self.variables.get(name).filter(|value| !value.trim().is_empty()) {

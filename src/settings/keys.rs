@@ -309,13 +309,8 @@ fn owner(url: &Url) -> Owner {
 mod tests {
     use super::*;
 
-    fn environment(variables: &[(&str, &str)]) -> Environment {
-        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Environment { variables, ..Environment::default() }
-    }
-
     fn found(wishes: Wishes<'_>, variables: &[(&str, &str)]) -> Result<(String, Option<String>, String), (u8, String)> {
-        resolve(&wishes, &environment(variables), &Settings::default())
+        resolve(&wishes, &Environment::with(variables), &Settings::default())
             .map(|endpoint| {
                 let model = match endpoint.model {
                     ModelChoice::Named(model) => model.value,

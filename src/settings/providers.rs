@@ -136,16 +136,10 @@ mod tests {
         Settings { model: ModelSettings { providers, ..Default::default() }, ..Default::default() }
     }
 
-    fn environment(variables: &[(&str, &str)]) -> Environment {
-        Environment {
-            variables: variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
-            ..Environment::default()
-        }
-    }
-
     #[test]
     fn the_entry_of_the_model_gives_server_key_and_configuration() {
-        let applied = applied(&settings(), &environment(&[("A_KEY", "k"), ("QWEN_MODEL", "a")]), None, false).unwrap();
+        let applied =
+            applied(&settings(), &Environment::with(&[("A_KEY", "k"), ("QWEN_MODEL", "a")]), None, false).unwrap();
         assert_eq!(applied.model.base_url.unwrap().value, "https://a.example/v1");
         assert_eq!(applied.auth.provider_key.unwrap().value, "k");
         assert_eq!(applied.generation.timeout_ms.unwrap().value, 5);
@@ -154,24 +148,25 @@ mod tests {
 
     #[test]
     fn a_server_that_is_named_gets_no_key_of_an_entry() {
-        let named = environment(&[("A_KEY", "k"), ("OPENAI_BASE_URL", "https://b.example/v1")]);
+        let named = Environment::with(&[("A_KEY", "k"), ("OPENAI_BASE_URL", "https://b.example/v1")]);
         let applied = applied(&settings(), &named, Some("a"), false).unwrap();
         assert!(applied.model.base_url.is_none() && applied.auth.provider_key.is_none());
     }
 
     #[test]
     fn an_entry_without_a_key_gets_none_of_the_environment() {
-        let applied = applied(&settings(), &environment(&[("OPENAI_API_KEY", "k")]), Some("local"), false).unwrap();
+        let applied =
+            applied(&settings(), &Environment::with(&[("OPENAI_API_KEY", "k")]), Some("local"), false).unwrap();
         assert_eq!(applied.auth.provider_key.unwrap().value, "");
     }
 
     #[test]
     fn what_cannot_be_used_is_said() {
-        let problem = |model: &str| applied(&settings(), &environment(&[]), Some(model), false).unwrap_err();
+        let problem = |model: &str| applied(&settings(), &Environment::with(&[]), Some(model), false).unwrap_err();
         assert_eq!(problem("a").exit, Exit::Auth);
         assert!(problem("a").message.contains("A_KEY"));
         assert!(problem("c").message.contains("chat completions"));
         assert!(problem("broken").message.contains("generationConfig.timeout"));
-        assert_eq!(applied(&settings(), &environment(&[]), Some("other"), false).unwrap(), settings());
+        assert_eq!(applied(&settings(), &Environment::with(&[]), Some("other"), false).unwrap(), settings());
     }
 }

@@ -8,21 +8,6 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 
 use super::*;
 
-/// The tiers that isolate, as far as this machine gives them.
-fn each_tier(place: &Place, mut with: impl FnMut(&Sandbox, Tier)) {
-    for tier in [Tier::T2, Tier::T3] {
-        if let Some(sandbox) = place.sandbox(tier) {
-            with(&sandbox, tier);
-        }
-    }
-}
-
-/// Runs a script and returns everything that it printed.
-fn said(sandbox: &Sandbox, place: &Place, text_of: &str) -> String {
-    let output = run(sandbox, &script(text_of), place.request());
-    text(&output.stdout) + &text(&output.stderr)
-}
-
 /// Runs each line by itself; all of them must fail.
 fn all_fail(sandbox: &Sandbox, place: &Place, attacks: &[String]) {
     for attack in attacks {

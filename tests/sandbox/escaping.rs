@@ -4,20 +4,6 @@
 use super::*;
 use crate::support::program;
 
-fn said(sandbox: &Sandbox, place: &Place, text_of: &str) -> String {
-    let output = run(sandbox, &script(text_of), place.request());
-    text(&output.stdout) + &text(&output.stderr)
-}
-
-/// The tiers that isolate, as far as this machine gives them.
-fn each_tier(place: &Place, mut with: impl FnMut(&Sandbox, Tier)) {
-    for tier in [Tier::T2, Tier::T3] {
-        if let Some(sandbox) = place.sandbox(tier) {
-            with(&sandbox, tier);
-        }
-    }
-}
-
 #[test]
 fn shared_memory_of_the_machine_is_neither_read_nor_written() {
     let place = Place::new();

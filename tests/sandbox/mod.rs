@@ -164,3 +164,20 @@ fn wait_for(file: &Path) -> String {
         }
     }
 }
+
+/// The tiers that isolate, as far as this machine gives them.
+#[cfg(target_os = "linux")]
+fn each_tier(place: &Place, mut with: impl FnMut(&Sandbox, Tier)) {
+    for tier in [Tier::T2, Tier::T3] {
+        if let Some(sandbox) = place.sandbox(tier) {
+            with(&sandbox, tier);
+        }
+    }
+}
+
+/// Runs a script and returns everything that it printed.
+#[cfg(target_os = "linux")]
+fn said(sandbox: &Sandbox, place: &Place, text_of: &str) -> String {
+    let output = run(sandbox, &script(text_of), place.request());
+    text(&output.stdout) + &text(&output.stderr)
+}

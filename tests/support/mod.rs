@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 pub(crate) use network::on_the_network;
 pub(crate) use project::{Outcome, Project};
-pub(crate) use server::{Reply, Server, all_calls, call, calls, say};
+pub(crate) use server::{Reply, Server, call, calls, say};
 
 /// Returns the program under test: the one that `QWEN_TEST_PROGRAM` names, or else the one that was built with the tests.
 pub(crate) fn program() -> &'static Path {

@@ -36,13 +36,13 @@ pub(crate) fn call(name: &str, arguments: Value) -> Reply {
 }
 
 /// The model makes several calls in one turn.
-pub(crate) fn calls<const N: usize>(calls: [(&str, Value); N]) -> Reply {
+pub(crate) fn calls<'a>(calls: impl IntoIterator<Item = (&'a str, Value)>) -> Reply {
     Reply::Turn { text: String::new(), calls: calls.into_iter().map(|(name, args)| (name.into(), args)).collect() }
 }
 
-/// The model makes as many calls in one turn as there are.
-pub(crate) fn all_calls(calls: Vec<(&str, Value)>) -> Reply {
-    Reply::Turn { text: String::new(), calls: calls.into_iter().map(|(name, args)| (name.into(), args)).collect() }
+/// Returns a chunk of a streamed answer as a server sends it.
+pub(crate) fn event(delta: &Value) -> String {
+    format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": delta}]}))
 }
 
 /// A server that lives as long as this value.
@@ -96,6 +96,11 @@ impl Server {
     /// Returns the bodies of the requests so far.
     pub(crate) fn requests(&self) -> Vec<Value> {
         self.state.requests.lock().unwrap().clone()
+    }
+
+    /// Returns the messages of a request as JSON.
+    pub(crate) fn messages(&self, request: usize) -> String {
+        self.requests()[request]["messages"].to_string()
     }
 
     /// Returns the raw bodies of the requests so far.

@@ -214,11 +214,6 @@ impl Provider for SearXng {
 mod tests {
     use super::*;
 
-    fn environment(variables: &[(&str, &str)]) -> Environment {
-        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Environment { variables, ..Environment::default() }
-    }
-
     #[test]
     fn keys_come_from_settings_or_environment_and_the_default_goes_first() {
         let settings = json!({"default": "google", "provider": [
@@ -226,7 +221,7 @@ mod tests {
         let names = |(found, warnings): (Vec<Arc<dyn Provider>>, Vec<String>)| {
             (found.iter().map(|provider| provider.name()).collect::<Vec<_>>(), warnings)
         };
-        let all = environment(&[("GOOGLE_SEARCH_ENGINE_ID", "e"), ("SEARXNG_URL", "http://127.0.0.1:1/s/")]);
+        let all = Environment::with(&[("GOOGLE_SEARCH_ENGINE_ID", "e"), ("SEARXNG_URL", "http://127.0.0.1:1/s/")]);
         let settings = settings.as_object().unwrap();
         assert_eq!(
             names(providers(settings, &all)),
@@ -235,19 +230,22 @@ mod tests {
                 vec!["webSearch.provider `bing`: is not one of tavily, google, dashscope, searxng".to_owned()]
             )
         );
-        let (found, warnings) = names(providers(settings, &environment(&[])));
+        let (found, warnings) = names(providers(settings, &Environment::with(&[])));
         assert_eq!(found, ["tavily"]);
         assert_eq!(warnings[0], "webSearch.provider `google`: needs `searchEngineId`, or GOOGLE_SEARCH_ENGINE_ID");
         // A key for the model is not an order to search with it.
-        assert_eq!(names(providers(&Map::new(), &environment(&[("DASHSCOPE_API_KEY", "k")]))).0, Vec::<&str>::new());
-        assert_eq!(names(providers(&Map::new(), &environment(&[("TAVILY_API_KEY", "k")]))).0, ["tavily"]);
+        assert_eq!(
+            names(providers(&Map::new(), &Environment::with(&[("DASHSCOPE_API_KEY", "k")]))).0,
+            Vec::<&str>::new()
+        );
+        assert_eq!(names(providers(&Map::new(), &Environment::with(&[("TAVILY_API_KEY", "k")]))).0, ["tavily"]);
     }
 
     #[test]
     fn every_provider_is_asked_and_read_in_its_own_way() {
         let settings = json!({"provider": [{"type": "tavily", "apiKey": "k"}, {"type": "dashscope", "apiKey": "k"},
             {"type": "google", "apiKey": "k", "searchEngineId": "e"}, {"type": "searxng", "url": "http://h/s"}]});
-        let (found, _) = providers(settings.as_object().unwrap(), &environment(&[]));
+        let (found, _) = providers(settings.as_object().unwrap(), &Environment::with(&[]));
         let asked: Vec<String> = found
             .iter()
             .map(|provider| {
