@@ -8,6 +8,47 @@ pub(crate) use super::glob::fold;
 use super::glob::fold_name;
 use crate::path::RelPath;
 
+/// Names that are never read, at any depth (F3), in small letters: keys, and files in which programs keep passwords. `*`
+/// stands for any beginning or end, `DIRECTORY/*` for all in one of that name.
+const SECRETS: [&str; 24] = [
+    ".env",
+    ".env.*",
+    "*.pem",
+    "*.key",
+    "*.ppk",
+    "*.kdbx",
+    "id_rsa*",
+    "id_dsa*",
+    "id_ecdsa*",
+    "id_ed25519*",
+    ".git-credentials",
+    ".netrc",
+    "_netrc",
+    ".pypirc",
+    ".pgpass",
+    ".my.cnf",
+    ".dockercfg",
+    ".vault-token",
+    ".ssh/*",
+    ".gnupg/*",
+    ".aws/credentials",
+    ".docker/config.json",
+    ".kube/config",
+    ".cargo/credentials*",
+];
+
+/// Returns what is never read as globs; `.env.example` is left out with its kin.
+pub(crate) fn never_read<'g>() -> impl Iterator<Item = &'g str> {
+    static GLOBS: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let glob = |name: &&str| match name.strip_suffix("/*") {
+            Some(folder) => format!("**/{folder}/**"),
+            None => format!("**/{name}"),
+        };
+        SECRETS.iter().map(glob).chain(["secrets/**".to_owned()]).collect()
+    });
+    GLOBS.iter().map(String::as_str)
+}
+
 /// Names that are never written, at any depth (F4), in small letters; names that are never read are added to them. A
 /// machine or another person's editor acts on such a file without being asked: it runs it, takes settings or
 /// instructions from it, or lets it say who decides.
@@ -40,7 +81,8 @@ const PROTECTED: [&str; 7] = [
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .bashenv .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .mkshrc \
      .cshrc .tcshrc .login .logout .inputrc .envrc .direnvrc .direnv .autoenv.zsh .autoenv .screenrc .tmux.conf",
     // Interpreters and debuggers.
-    ".gdbinit .lldbinit .pdbrc .pdbrc.py .pythonrc .pythonstartup .irbrc .pryrc .psqlrc .sqliterc .rprofile .ghci .iex.exs .noderc",
+    ".gdbinit .lldbinit .pdbrc .pdbrc.py .pythonrc .pythonstartup .irbrc .pryrc .psqlrc .sqliterc .rprofile .renviron .ghci .iex.exs .noderc \
+     .octaverc .ocamlinit .proverc .pdm-python",
 ];
 
 /// Beginnings and endings of more such names.
@@ -91,7 +133,7 @@ const BELOW: [(&str, &str); 7] = [
 
 /// Returns the names that are never read or written, and what others of them begin with.
 pub(crate) fn known_names() -> impl Iterator<Item = &'static str> {
-    let secrets = [".env", ".git-credentials", ".netrc", "id_rsa"];
+    let secrets = SECRETS.iter().filter_map(|name| name.split(['*', '/']).next()).filter(|name| !name.is_empty());
     let kinds = KINDS.into_iter().map(|(start, _)| start).filter(|start| !start.is_empty());
     let below = BELOW.into_iter().map(|(folder, _)| folder);
     PROTECTED.into_iter().chain([STEMS]).flat_map(str::split_whitespace).chain(kinds).chain(below).chain(secrets)
@@ -125,18 +167,30 @@ pub(crate) fn secret_name(folded: &str) -> Option<&'static str> {
     if folded.starts_with("secrets/") {
         return Some("secrets/");
     }
-    folded.split('/').find_map(|name| match name {
-        ".git" => Some("the contents of .git"),
-        ".env" => Some(".env"),
-        ".git-credentials" => Some(".git-credentials"),
-        ".netrc" => Some(".netrc"),
-        ".env.example" => None,
-        _ if name.starts_with(".env.") => Some(".env.*"),
-        _ if name.ends_with(".pem") => Some("*.pem"),
-        _ if name.ends_with(".key") => Some("*.key"),
-        _ if name.starts_with("id_rsa") => Some("id_rsa*"),
-        _ => None,
-    })
+    let mut names = folded.split('/').peekable();
+    while let Some(name) = names.next() {
+        let is_secret = |secret: &&&str| match secret.split_once('/') {
+            None => is_like(secret, name),
+            Some((folder, file)) => name == folder && names.peek().is_some_and(|next| is_like(file, next)),
+        };
+        if name == ".git" {
+            return Some("the contents of .git");
+        }
+        if name != ".env.example"
+            && let Some(secret) = SECRETS.iter().find(is_secret)
+        {
+            return Some(secret);
+        }
+    }
+    None
+}
+
+fn is_like(pattern: &str, name: &str) -> bool {
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (_, Some(start)) => name.starts_with(start),
+        (Some(end), _) => name.ends_with(end),
+        (None, None) => name == pattern,
+    }
 }
 
 /// Returns the protected name (F4: never written) that a folded path contains.
@@ -200,15 +254,15 @@ pub(crate) fn is_hook(name: &str) -> bool {
 /// Tells whether one part of a glob names a secret rather than merely matching it.
 pub(crate) fn names_secret(part: &str) -> bool {
     let part = part.to_lowercase();
-    if part.starts_with('*') && [".pem", ".key"].iter().any(|end| part.ends_with(end)) {
+    if part.starts_with('*') && SECRETS.iter().any(|name| name.starts_with('*') && part.ends_with(&name[1..])) {
         return true;
     }
     let Ok(glob) = globset::GlobBuilder::new(&part).literal_separator(true).build() else { return true };
     let glob = glob.compile_matcher();
-    let matches =
-        [".env", ".env.local", ".git", ".git-credentials", ".netrc", "id_rsa", "id_rsa.pub", "a.pem", "a.key"]
-            .iter()
-            .any(|name| glob.is_match(name));
+    let is_named = |name: &&str| {
+        !name.contains('/') && [".local", ".pub", "a", ""].iter().any(|text| glob.is_match(name.replace('*', text)))
+    };
+    let matches = glob.is_match(".git") || SECRETS.iter().any(is_named);
     match part.find('*') {
         None => matches,
         Some(star) => matches && part[..star].chars().filter(|c| !"[]\\".contains(*c)).count() >= 3,
@@ -235,4 +289,38 @@ pub(crate) fn braces(pattern: &str) -> Option<Vec<String>> {
         }
     }
     Some(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_what_is_never_read_are_its_globs() {
+        let globs: Vec<_> = never_read()
+            .map(|glob| globset::GlobBuilder::new(glob).literal_separator(true).build().unwrap().compile_matcher())
+            .collect();
+        for (path, denied) in [
+            ("a/.env", true),
+            (".env.local/x", false),
+            ("a/b.kdbx", true),
+            ("id_ed25519.pub", true),
+            ("id_map.rs", false),
+            (".ssh/config", true),
+            ("a/.ssh/x/y", true),
+            (".ssh", false),
+            ("a/.aws/credentials", true),
+            (".aws/config", false),
+            (".cargo/credentials.toml", true),
+            (".cargo/config.toml", false),
+            ("credentials", false),
+            ("secrets/x", true),
+            ("a/secrets/x", false),
+        ] {
+            assert_eq!(globs.iter().any(|glob| glob.is_match(path)), denied, "{path}");
+            // What a directory of such a name holds is never read either.
+            let inside = path == ".env.local/x";
+            assert_eq!(secret_name(path).is_some(), denied || inside, "{path}");
+        }
+    }
 }

@@ -20,7 +20,7 @@ use options::{BRANCH, GLOBAL, GREP, NOTHING, SILENT_LOG, diff_options, log_optio
 use shows::{archive, blame, cat_file, diff, grep, ids, log, merge_tree, past_the_rules, reflog, revisions};
 use shows::{stashes, status};
 
-pub(crate) use content::{NEVER, revisions_named};
+pub(crate) use content::revisions_named;
 pub(crate) use keeps::reaches_hosts;
 
 pub(crate) const GIT: Table = Table {

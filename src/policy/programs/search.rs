@@ -7,7 +7,7 @@ use super::table::{Call, Found};
 use super::word::Word;
 use crate::policy::decision::Denial;
 use crate::policy::effect::{Effect, Pattern};
-use crate::policy::protected::braces;
+use crate::policy::protected::{braces, never_read};
 
 /// Options of ripgrep that choose how a search answers. Next to one that lists, 14 and later take the last one.
 const RG_SEARCHES: [&str; 6] = ["-l", "-c", "--count-matches", "--files-without-match", "--json", "--no-json"];
@@ -145,7 +145,7 @@ fn rg_search(call: &mut Call<'_>, files: &[Word]) -> Result<(), Denial> {
 // The words with what may not be read left out. They are first: nothing brings it back where no glob takes in.
 fn rg_excluding(call: &Call<'_>) -> Result<Vec<Word>, Denial> {
     let mut globs: Vec<String> = Vec::new();
-    for glob in super::git::NEVER.into_iter().chain(call.cx.never_read.iter().map(String::as_str)) {
+    for glob in never_read().chain(call.cx.never_read.iter().map(String::as_str)) {
         let spread = braces(glob).ok_or_else(|| call.deny(format!("too many braces in `{glob}`")))?;
         for glob in &spread {
             let parts: Vec<&str> = glob.split('/').filter(|part| !part.is_empty()).collect();

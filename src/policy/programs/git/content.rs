@@ -8,11 +8,7 @@ use crate::path::RelPath;
 use crate::policy::decision::Denial;
 use crate::policy::programs::Word;
 use crate::policy::programs::table::Call;
-use crate::policy::protected::braces;
-
-/// Names that are never read, as globs; `.env.example` is left out with its kin.
-pub(crate) const NEVER: [&str; 8] =
-    ["**/.env", "**/.env.*", "**/*.pem", "**/*.key", "**/id_rsa*", "**/.git-credentials", "**/.netrc", "secrets/**"];
+use crate::policy::protected::{braces, never_read};
 
 /// How a subcommand reads its words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +47,7 @@ pub(super) fn confine(call: &mut Call<'_>, operands: &Operands<'_>, order: Order
         None if only_excludes && !prefix.is_empty() => specs.push(format!(":(top,literal){prefix}")),
         None => {}
     }
-    for glob in NEVER.into_iter().chain(call.cx.never_read.iter().map(String::as_str)) {
+    for glob in never_read().chain(call.cx.never_read.iter().map(String::as_str)) {
         specs.extend(
             excluded(&prefix, glob).ok_or_else(|| {
                 call.deny(format!("`{glob}` of the rules on reading cannot be written as a pathspec"))
