@@ -239,7 +239,14 @@ const EVERYDAY: &str = "everyday.jsonl";
 #[test]
 fn everyday_commands_run_and_hostile_ones_like_them_do_not() {
     let fixture = ecosystems();
-    for path in ["MODULE.bazel", "meson.build", "spec/models/user_spec.rb", "packages/a/package.json", "src/main.ts"] {
+    for path in [
+        "MODULE.bazel",
+        "dune-project",
+        "meson.build",
+        "spec/models/user_spec.rb",
+        "packages/a/package.json",
+        "src/main.ts",
+    ] {
         put(&fixture.root, path, "x\n");
     }
     let (count, wrong) = decided_otherwise(EVERYDAY, &fixture);

@@ -83,7 +83,7 @@ pub(crate) const GIT: Table = Table {
         Table {
             names: "rev-list shortlog",
             options: concat!(
-                "-s,--summary -n,--numbered -e,--email --group=D -w=?D --use-bitmap-index ",
+                "-s,--summary -n,--numbered -e,--email --group=D -w=?D --use-bitmap-index !!--stdin ",
                 log_options!()
             ),
             style: Style::Whole,

@@ -37,5 +37,6 @@ const PARTS: [(&str, &str); 14] = [
 pub(super) fn is_data_to(name: &str, verb: &str, has: impl Fn(&str) -> bool) -> bool {
     let is_part = |part: &str| part == verb || part.starts_with('-') && has(part);
     let mut parts = PARTS.iter().filter(|(programs, _)| named(programs, name));
-    named(READERS, name) || parts.any(|(_, parts)| parts.split(' ').any(is_part))
+    let takes_commands = name == "xmllint" && (has("--shell") || has("-shell"));
+    named(READERS, name) && !takes_commands || parts.any(|(_, parts)| parts.split(' ').any(is_part))
 }

@@ -29,6 +29,9 @@ pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), 
             }
         }
     }
+    if named(SEARCHES, &program) {
+        searched(call, words)?;
+    }
     let mut ended = false;
     let pages = matches!(call.name.as_str(), "less" | "more" | "most" | "pg" | "lv");
     for word in words {
@@ -62,6 +65,45 @@ pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), 
             both(value);
         }
     }
+    Ok(())
+}
+
+/// Programs that search all below the directories in their words, or below the one that they work in.
+const SEARCHES: &str = "ag pt rga ugrep ug ack ack-grep sift";
+
+/// Those of them that pass over hidden files, unless one of these letters or a long option says otherwise.
+const PASS_OVER_HIDDEN: (&str, &str) = ("ag pt rga ugrep ug", "u.at");
+
+/// Letters of theirs that take the next word for a value.
+const SEARCH_VALUES: [&str; 12] = ["-A", "-B", "-C", "-m", "-g", "-G", "-e", "-f", "-t", "-T", "-p", "-W"];
+
+// Whatever the search could reach is read.
+fn searched(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
+    let is_option = |word: &Word| word.text.len() > 1 && word.text.starts_with('-');
+    let before = std::iter::once("").chain(words.iter().map(|word| word.text.as_str()));
+    let operands =
+        words.iter().zip(before).filter(|(word, before)| !is_option(word) && !SEARCH_VALUES.contains(before));
+    let given = words.iter().any(|word| word.text.starts_with("-e"));
+    let mut starts: Vec<String> = Vec::new();
+    for (word, _) in operands.skip(usize::from(!given)) {
+        if call.node(&word.text)?.is_some() {
+            starts.push(word.text.clone());
+        }
+    }
+    if starts.is_empty() {
+        starts.push(".".to_owned());
+    }
+    let (passing, letters) = PASS_OVER_HIDDEN;
+    let takes_in =
+        |word: &Word| word.text.starts_with("--") || is_option(word) && word.text.contains(|c| letters.contains(c));
+    let skips_hidden = named(passing, &call.name) && !words.iter().any(takes_in);
+    call.out.effects.extend(starts.into_iter().map(|path| Effect::ReadTree {
+        path,
+        follow_links: false,
+        left_out: Vec::new(),
+        only: Vec::new(),
+        skips_hidden,
+    }));
     Ok(())
 }
 

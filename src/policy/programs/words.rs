@@ -138,6 +138,7 @@ impl Call<'_> {
         {
             return Err(self.deny(format!("`{}` may be text for a shell", first.text)).hint("write its words apart"));
         }
+        super::build::refuse_shell_text(self, words)?;
         self.starts(words.to_vec());
         Ok(())
     }
@@ -180,6 +181,7 @@ impl Call<'_> {
         let apart = words.windows(2).filter(|pair| pair[0].text == "--rule").map(|pair| pair[1].text.as_str());
         let rules: Vec<&str> = words.iter().filter_map(|word| word.text.strip_prefix("--rule=")).chain(apart).collect();
         super::build::eslint_rules(self, &rules)?;
+        super::build::refuse_shell_text(self, words)?;
         let mut takes_tag = false;
         for word in words {
             let plain =

@@ -16,7 +16,7 @@ use super::word::Word;
 use crate::policy::decision::Denial;
 use kinds::{GROUP, LAUNCHER, TABLE, TASKS, TOOL};
 
-pub(super) use node::eslint_rules;
+pub(super) use node::{eslint_rules, refuse_shell_text};
 pub(crate) use rust::toolchain;
 
 pub(crate) const TABLES: [&[Table]; 6] =

@@ -3,8 +3,7 @@
 use super::{Call, Dashes, Denial, GROUP, Operands, Style, TABLE, TASKS, TOOL, Table, Word};
 use crate::path::Node;
 use crate::policy::effect::{Effect, Pattern};
-use crate::policy::names::is_harmless_variable;
-use crate::policy::names::named;
+use crate::policy::names::{is_harmless_variable, named};
 use crate::policy::programs::is_plain_in_shell;
 use crate::policy::programs::untabled::runs_program;
 
@@ -501,6 +500,15 @@ fn go(call: &mut Call<'_>) -> Result<(), Denial> {
             if !call.is_open() && !sets && !word.starts_with("-X=") && !flags.contains(&word) {
                 return Err(call.deny(format!("the flag `{word}` is not known to be harmless")));
             }
+        }
+    }
+    // Words for the test's own program: as its general options these write files.
+    let general = "v run skip count short timeout parallel cpu bench benchtime benchmem failfast shuffle list";
+    let behind = call.words.iter().skip_while(|word| !matches!(word.text.as_str(), "-args" | "--args"));
+    for word in behind.filter(|word| word.text.trim_start_matches('-').starts_with("test.")) {
+        let name = word.text.split('=').next().unwrap_or_default().trim_start_matches('-');
+        if !call.is_open() && !named(general, &name["test.".len()..]) {
+            return Err(call.deny(format!("`{}` may write a file", word.text)).hint("write it before `-args`"));
         }
     }
     for word in call.operands.clone() {

@@ -2,6 +2,7 @@
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TABLE, TOOL, Table, Word};
 use crate::path::{Node, RelPath};
+use crate::policy::names::{base_name, named};
 use crate::policy::programs::interpreters::reads_code;
 
 macro_rules! npm_options {
@@ -271,6 +272,27 @@ fn mocha(call: &mut Call<'_>) -> Result<(), Denial> {
     }
 }
 
+/// Refuses words that a package manager may hand to a shell, behind a script or the name of a program, where they are more
+/// than text. Versions differ: some put each word in double quotes, some only those with a space, some none.
+pub(in crate::policy::programs) fn refuse_shell_text(call: &Call<'_>, words: &[Word]) -> Result<(), Denial> {
+    let program = base_name(&call.words[0].text);
+    if !named("npm npx pnpm pnpx yarn yarnpkg bun deno", program) {
+        return Ok(());
+    }
+    let quotes = program == "npx" || ["npm exec", "npm x"].contains(&call.name.as_str());
+    let is_code = |word: &&Word| {
+        let text = word.text.as_str();
+        let is_quoted = quotes || !matches!(program, "bun" | "deno") && text.contains(' ');
+        ["$(", "`", "\\\""].iter().any(|mark| text.contains(mark))
+            || text.ends_with('\\')
+            || !is_quoted && text.contains([';', '|', '&', '<', '>', '\n'])
+    };
+    match words.iter().find(is_code) {
+        Some(word) => Err(call.code(format!("a shell may take `{}` for more than text", word.text))),
+        None => Ok(()),
+    }
+}
+
 /// Plugins of eslint of whose rules none takes the name of a file, or of a module, from its options.
 const PLAIN_PLUGINS: [&str; 6] = ["@typescript-eslint", "@stylistic", "react", "react-hooks", "jsx-a11y", "unicorn"];
 
@@ -312,6 +334,9 @@ fn eslint(call: &mut Call<'_>) -> Result<(), Denial> {
 // A table cannot be looked up before it is there: what belongs to `vitest run src` is that of `vitest src`.
 fn vitest(call: &mut Call<'_>) -> Result<(), Denial> {
     let words = call.operands.clone();
+    if words.first().is_some_and(|word| word.text == "init") {
+        return Err(call.deny("`init` installs packages and writes a configuration"));
+    }
     let skipped = usize::from(
         words
             .first()
@@ -366,6 +391,7 @@ fn run(call: &mut Call<'_>) -> Result<(), Denial> {
 fn script_or_tool(call: &mut Call<'_>) -> Result<(), Denial> {
     let name = call.name.rsplit(' ').next().unwrap_or_default().to_owned();
     let words: Vec<Word> = call.words.iter().skip_while(|word| word.text != name).cloned().collect();
+    refuse_shell_text(call, &words)?;
     if is_program(&name) {
         call.starts(words);
         return Ok(());

@@ -1,6 +1,7 @@
 //! Tables for the tools of Ruby, PHP, .NET, Elixir, Dart, Haskell and OCaml, and checkers of single kinds of files.
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TASKS, TOOL, Table, Word};
+use crate::policy::names::named;
 use crate::policy::programs::is_plain_in_shell;
 use crate::policy::programs::unknown::words_as_paths;
 
@@ -67,6 +68,7 @@ pub(super) const TABLES: &[Table] = &[
         subcommands: &[
             Table {
                 names: "test t test:all test:system test:units test:models",
+                special: Some(rails_test),
                 options: "-v,--verbose -n,--name=D -f,--fail-fast -b,--backtrace -d,--defer-output -s,--seed=D -w,--warnings -c,--color --no-color -p,--pride -j=D -e,--exclude=D --profile=?D !-r=P !-I=P !-e,--environment=P",
                 ..TOOL
             },
@@ -352,7 +354,22 @@ fn dart_format(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 // An alias of dune is after `@`.
+// To some versions `test:units` is a task of rake: further words are more tasks.
+fn rails_test(call: &mut Call<'_>) -> Result<(), Denial> {
+    let is_file = |word: &Word| word.text.contains(['/', '.']);
+    match call.operands.iter().find(|word| call.name.contains("test:") && !is_file(word)) {
+        Some(word) if !call.is_open() => Err(call.deny(format!("`{}` may be another task", word.text))),
+        _ => Ok(()),
+    }
+}
+
 fn dune(call: &mut Call<'_>) -> Result<(), Denial> {
+    let known = "all check default runtest test fmt lint doc doc-private ocaml-index";
+    // An alias is a task of the project: `@check`, `@src/check`, `@@runtest`.
+    let task = |word: &Word| Some(word.text.strip_prefix('@')?.rsplit(['/', '@']).next()?.to_owned());
+    if let Some(name) = call.operands.iter().filter_map(task).find(|name| !call.is_open() && !named(known, name)) {
+        return Err(call.deny(format!("the alias `{name}` is not known to be harmless")));
+    }
     let path = |word: &Word| Word { text: word.text.trim_start_matches('@').to_owned(), literal: word.literal };
     call.operands.clone().iter().try_for_each(|word| call.inside(&path(word)))
 }

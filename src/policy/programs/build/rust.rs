@@ -111,6 +111,9 @@ fn passed_on(call: &mut Call<'_>) -> Result<(), Denial> {
     let behind = |word: &Word| word.text == "--";
     let Some(at) = call.words.iter().position(behind) else { return Ok(()) };
     let mut words = call.words[at + 1..].iter();
+    if let Some(word) = words.clone().find(|word| word.text.split('=').next() == Some("--logfile")) {
+        return Err(call.deny(format!("`{}` after `--` has the tests write a file", word.text)));
+    }
     let formats = call.name.ends_with(" fmt");
     if !formats && !call.name.ends_with(" clippy") {
         return Ok(());

@@ -67,8 +67,11 @@ pub(super) fn log(call: &mut Call<'_>) -> Result<(), Denial> {
 
 // Without a patch only names and messages are shown: a directory is not read.
 pub(super) fn revisions(call: &mut Call<'_>) -> Result<(), Denial> {
-    let tells_ids =
-        |name: &str| ["--object", "--filter", "--missing", "--indexed"].iter().any(|known| name.starts_with(known));
+    let tells_ids = |name: &str| {
+        ["--object", "--verify-object", "--filter", "--missing", "--indexed"]
+            .iter()
+            .any(|known| name.starts_with(known))
+    };
     if call.found.iter().any(|found| tells_ids(&found.name)) {
         refuse_held(call, "its id", "leave the objects out: then only commits are shown")?;
     }

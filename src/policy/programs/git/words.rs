@@ -159,13 +159,15 @@ fn path(call: &mut Call<'_>, text: &str, kind: &Operand, recursive: bool) -> Res
 }
 
 // `rev:path` is relative to the repository, or to the directory if it begins with a dot.
+// Some subcommands take `^!`, `^@` and `^-` away first, and `..` may begin another revision, or be in the name: every
+// reading must pass.
 fn blob(call: &mut Call<'_>, path: &str) -> Result<(), Denial> {
-    if path.is_empty() {
-        return Ok(());
+    let shorter = ["^", ".."].iter().filter_map(|mark| Some(path.split_once(mark)?.0));
+    for path in std::iter::once(path).chain(shorter).filter(|path| !path.is_empty()) {
+        let whole = from_top(call, path);
+        as_written(call, &whole)?;
+        call.out.effects.push(Effect::Read(whole));
     }
-    let whole = from_top(call, path);
-    as_written(call, &whole)?;
-    call.out.effects.push(Effect::Read(whole));
     Ok(())
 }
 
