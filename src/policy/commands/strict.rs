@@ -58,7 +58,8 @@ fn by_table(cx: Context<'_>, rule: &Rule<CommandRule>, table: &Table, words: &[W
         call.apply(table, &words[1..])?;
         return narrowed(call, &rule.value, words, cx).map(Some);
     }
-    call.parse(table, &words[1..])?;
+    let skipped = 1 + usize::from(everyday && programs::is_toolchain(words));
+    call.parse(table, &words[skipped..])?;
     call.out.writes |= !table.writes_nothing;
     let rest = std::mem::take(&mut call.operands);
     if let Some(folders) = place::moved(&call)? {

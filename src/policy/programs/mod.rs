@@ -32,6 +32,7 @@ use std::sync::LazyLock;
 use super::decision::Denial;
 use spelling::is_plain_in_shell;
 
+pub(crate) use build::is_toolchain;
 pub use judgement::{CommandRules, Judged, Judgement};
 pub(crate) use spelling::{begins_like_an_option, is_listed};
 pub(crate) use unknown::code_among;

@@ -62,7 +62,10 @@ impl Call<'_> {
             }
             return Ok(at);
         };
-        if spec.value == Value::None && attached.is_some() && !self.is_open() && spec.denied == Denied::Never {
+        let is_flag = spec.value == Value::None && spec.denied == Denied::Never;
+        // yargs takes `--watch=false`; the option counts as there all the same.
+        let is_boolean = |value: &Word| table.style == Style::Last && matches!(value.text.as_str(), "true" | "false");
+        if is_flag && !self.is_open() && attached.as_ref().is_some_and(|value| !is_boolean(value)) {
             return Err(self.deny(format!("the option `{name}` takes no value")));
         }
         if spec.value == Value::Rest {

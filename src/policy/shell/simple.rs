@@ -74,6 +74,10 @@ impl Judge<'_> {
         let is_builtin = name == "[" || HARMLESS.contains(&name.as_str());
         let place = Place { folders, stdin, output: name == "echo", process: !is_builtin };
         for pair in simple.words.windows(2) {
+            if let Some(tag) = left_out_tag(&pair[0], &pair[1]) {
+                words.push(Field::literal(tag));
+                continue;
+            }
             match self.count_of_processors(&pair[0], &pair[1])? {
                 Some(number) => words.push(Field::literal(&number)),
                 None => words.extend(self.fields(&pair[1], place)?),
@@ -347,6 +351,16 @@ impl Judge<'_> {
         self.place(&mut words, &paths, judged.open_ended);
         Ok((words, Outcome::stays(at.folders)))
     }
+}
+
+/// `--tag ~slow` of test runners: all but what has the tag, not the home directory of a user of that name. It is printed
+/// in quotes.
+fn left_out_tag<'w>(before: &Word, word: &'w Word) -> Option<&'w str> {
+    let is_tag = |text: &&str| {
+        text.strip_prefix('~')
+            .is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-:@".contains(c)))
+    };
+    word.as_plain().filter(is_tag).filter(|_| matches!(before.as_plain(), Some("-t" | "--tag" | "--tags")))
 }
 
 fn from_rule(word: &RuleWord) -> Field {

@@ -17,7 +17,7 @@ use crate::policy::decision::Denial;
 use kinds::{GROUP, LAUNCHER, TABLE, TASKS, TOOL};
 
 pub(super) use node::{eslint_rules, refuse_shell_text};
-pub(crate) use rust::toolchain;
+pub(crate) use rust::{is_toolchain, toolchain};
 
 pub(crate) const TABLES: [&[Table]; 6] =
     [rust::TABLES, native::TABLES, node::TABLES, python::TABLES, jvm::TABLES, others::TABLES];

@@ -157,6 +157,18 @@ pub(crate) fn toolchain(call: &Call<'_>) -> Result<(), Denial> {
     }
 }
 
+/// Tells whether cargo is told to use one of the published toolchains: `+stable`, `+nightly-2026-01-31`, `+1.85.0`.
+pub(crate) fn is_toolchain(words: &[Word]) -> bool {
+    let published = |name: &str| {
+        let version = name.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
+        let date =
+            name.strip_prefix("nightly-").is_some_and(|date| date.bytes().all(|byte| b"0123456789-".contains(&byte)));
+        version || date || matches!(name, "stable" | "beta" | "nightly")
+    };
+    let name = words.get(1).filter(|word| word.literal && words[0].text == "cargo");
+    name.and_then(|word| word.text.strip_prefix('+')).is_some_and(published)
+}
+
 fn rustfmt(call: &mut Call<'_>) -> Result<(), Denial> {
     toolchain(call)
 }
