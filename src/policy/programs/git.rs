@@ -13,7 +13,7 @@ mod tests;
 mod words;
 
 use super::table::{Dashes, Operands, Style, TABLE, Table};
-use changes::{add, branch, commit, maintenance, moved, rebase, remote, remove, tag, work_tree};
+use changes::{add, branch, commit, maintenance, moved, rebase, remote, remove, symbolic_ref, tag, work_tree};
 use held::{clone, formats, ids_of_words, init, runs, tells_ids, worktree};
 use keeps::keeps;
 use options::{BRANCH, GLOBAL, GREP, NOTHING, SILENT_LOG, diff_options, log_options};
@@ -220,6 +220,13 @@ pub(crate) const GIT: Table = Table {
             options: "-l,--list=*D -n=?D --sort=D --contains=*G --no-contains=*G --merged=*G --no-merged=*G --points-at=G --format=D --column=?D --no-column -i,--ignore-case --color=?D !-a,--annotate !-s,--sign !-d,--delete !-f,--force !-m,--message=D !-F,--file=R !-u=D !-v,--verify",
             operands: Operands::Special,
             special: Some(tag),
+            ..TABLE
+        },
+        Table {
+            names: "symbolic-ref",
+            options: "-q,--quiet --short --no-recurse !-d,--delete !-m=D",
+            operands: Operands::Data,
+            special: Some(symbolic_ref),
             ..TABLE
         },
         Table { names: "remote", options: NOTHING, operands: Operands::Special, special: Some(remote), ..TABLE },
@@ -451,7 +458,7 @@ pub(crate) const GIT: Table = Table {
         },
         // Others, under `shell.default: allow` alone. One that is not named here may be an alias, or start a program.
         Table {
-            names: "bugreport cherry column commit-graph config gc get-tar-commit-id hash-object help index-pack interpret-trailers last-modified multi-pack-index notes pack-redundant pack-refs patch-id prune-packed refs repack replay rerere show-index sparse-checkout stripspace symbolic-ref unpack-objects update-server-info verify-commit verify-tag write-tree",
+            names: "bugreport cherry column commit-graph config gc get-tar-commit-id hash-object help index-pack interpret-trailers last-modified multi-pack-index notes pack-redundant pack-refs patch-id prune-packed refs repack replay rerere show-index sparse-checkout stripspace unpack-objects update-server-info verify-commit verify-tag write-tree",
             options: "!!--exec=D !!--upload-pack=D !!--receive-pack=D !!--extcmd=D !!--blob=D !!--reuse-message=D !!--reedit-message=D !!--stdin-paths --output=W -o=W -f,--file=R -F=R !!-C=D !!-c=D",
             operands: Operands::Special,
             special: Some(work_tree),

@@ -45,6 +45,13 @@ pub(super) fn tag(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
+// With a second word it is set; `builtin:ci-dev` only has it shown.
+pub(super) fn symbolic_ref(call: &mut Call<'_>) -> Result<(), Denial> {
+    let sets = call.operands.len() > 1 || call.has("-d");
+    call.out.writes_git |= sets;
+    if sets && call.everyday { Err(call.deny("only showing what it names is allowed")) } else { Ok(()) }
+}
+
 pub(super) fn remote(call: &mut Call<'_>) -> Result<(), Denial> {
     let harmless =
         call.operands.first().is_none_or(|word| word.literal && matches!(word.text.as_str(), "show" | "get-url"));
