@@ -48,6 +48,46 @@ fn what_is_pinned_runs_and_what_was_changed_does_not() {
     }
 }
 
+#[test]
+fn a_pinned_script_does_not_start_beside_code_that_the_run_changed_and_that_it_may_load() {
+    for (directory, written, runs) in [
+        ("", "lib.sh", false),
+        ("tools/", "lib.sh", false),
+        ("tools/", "new.sh", false),
+        ("tools/", "data.txt", true),
+        ("tools/", "other.py", true),
+        ("tools/", "sub/other.sh", true),
+    ] {
+        for by_command in [false, true] {
+            let script = "#!/bin/sh\n. \"$(dirname \"$0\")/lib.sh\"\n";
+            let policy = format!(
+                "version: 1\nchanges: apply\ntools: {{allow: [write_file, run_shell_command]}}\n\
+                 paths: {{read: {{allow: [\"**\"]}}, write: {{allow: [\"**\"], exec_bit: true}}}}\n\
+                 shell:\n  allow:\n    - {{cmd: [./{directory}gen.sh], sha256: {}}}\n    - {{cmd: [cp]}}\n",
+                sha256(script.as_bytes())
+            );
+            let path = format!("{directory}{written}");
+            let write = match by_command {
+                true => start(&format!("cp evil {path}")),
+                false => call("write_file", json!({"file_path": path, "content": "echo evil > out.txt\n"})),
+            };
+            let project = Project::new()
+                .executable(&format!("{directory}gen.sh"), script)
+                .file(&format!("{directory}lib.sh"), "echo generated > out.txt\n")
+                .file("tools/sub/kept", "\n")
+                .file("evil", "echo evil > out.txt\n")
+                .policy(&policy)
+                .model([write, start(&format!("./{directory}gen.sh")), say("Done.")])
+                .git();
+            let outcome = project.run(&["--apply", "go"]);
+            let asked = project.server().requests()[2].to_string();
+            assert_eq!(!asked.contains("is pinned and may load"), runs, "{path} {by_command}: {asked}");
+            let made = std::fs::read_to_string(project.root().join("out.txt")).unwrap_or_default();
+            assert_eq!(made, if runs { "generated\n" } else { "" }, "{path} {by_command}: {}", outcome.stderr);
+        }
+    }
+}
+
 fn with_wrapper(script: impl IntoIterator<Item = Reply>) -> Project {
     let project = Project::new()
         .file("build.gradle", "\n")

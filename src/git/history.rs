@@ -87,6 +87,11 @@ fn indexes(repository: &Repository) -> BTreeSet<PathBuf> {
     directories.chain(own).map(|directory| directory.join("index")).collect()
 }
 
+// Git's own names outside of `refs` look like `MERGE_AUTOSTASH`.
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_uppercase() || byte == b'_'
+}
+
 // Every id in git's own text files: heads, references and their logs.
 fn ids_in(directory: &Path, ids: &mut Vec<Oid>, shared: bool) -> Result<(), HistoryError> {
     if shared && directory.join("reftable").exists() {
@@ -112,7 +117,7 @@ fn ids_in(directory: &Path, ids: &mut Vec<Oid>, shared: bool) -> Result<(), Hist
                     }
                     pending.push(path);
                 }
-            } else if at != directory || name.ends_with("HEAD") || matches!(&*name, "packed-refs" | "AUTO_MERGE") {
+            } else if at != directory || name == "packed-refs" || name.bytes().all(is_of_name) {
                 let text =
                     bounded::regular(&path, bounded::PRODUCT).map_err(|cause| HistoryError::Io { path, cause })?;
                 for word in text.split(|byte| !byte.is_ascii_hexdigit()) {
@@ -289,9 +294,10 @@ mod tests {
             touch stashed; git add .; git stash -q
             touch fetched; git add .; git commit -qm four; git rev-parse HEAD > id; git reset -q --hard HEAD~1
             git reflog expire --expire=now --all; cat id > .git/FETCH_HEAD; rm -f .git/ORIG_HEAD; git gc -q
+            touch auto; git add auto; git stash create > .git/MERGE_AUTOSTASH; git reset -q --hard
             touch indexed; git add indexed"
         ));
-        assert_eq!(names(&found), ["a/b/first", "fetched", "indexed", "second", "stashed"]);
+        assert_eq!(names(&found), ["a/b/first", "auto", "fetched", "indexed", "second", "stashed"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::change::Entry;
 use crate::path::RelPath;
 use crate::policy::CommandPlan;
 use crate::policy::grant::Start;
+use crate::policy::names::named;
 use crate::policy::packages::{is_cache, packages_of};
 use crate::policy::programs::only_reads;
 use crate::tools::{ToolError, ToolErrorKind};
@@ -19,6 +20,29 @@ use crate::workspace::tree::CommandTree;
 
 /// The most links from a program's name to the program.
 const MOST_LINKS: usize = 40;
+
+/// Interpreters, with the endings of files that a script of theirs loads by name.
+const LOADED: [(&str, &str); 7] = [
+    ("python py", "py pyc so pth"),
+    ("node deno bun js mjs cjs ts mts cts", "js mjs cjs ts mts cts json node"),
+    ("sh bash dash ksh zsh", "sh bash ksh zsh"),
+    ("ruby rb", "rb so"),
+    ("perl pl", "pl pm"),
+    ("lua", "lua so"),
+    ("php", "php inc"),
+];
+
+/// Returns the endings of what a script may load, by its own ending or its first line; a binary program loads libraries.
+fn loaded_by(program: &RelPath, content: &[u8]) -> &'static str {
+    let name = program.to_string_lossy();
+    let first = content.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let first = String::from_utf8_lossy(first.strip_prefix(b"#!").unwrap_or_default()).into_owned();
+    let words =
+        first.split(['/', ' ', '\t']).map(|word| word.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'));
+    let words: Vec<&str> = words.chain(name.rsplit_once('.').map(|(_, ending)| ending)).collect();
+    let known = LOADED.iter().find(|(names, _)| words.iter().any(|word| named(names, word)));
+    known.map_or("so", |(_, endings)| endings)
+}
 
 impl Runner {
     /// Returns the pinned programs that a command starts; one that differs from the policy's digest is an error.
@@ -51,18 +75,50 @@ impl Runner {
                     "{path} is pinned by the policy and is started at the root alone"
                 )));
             }
-            let sum = match lent.entry(&path) {
-                Ok(Entry::File { content, .. }) => Some(sha256(&content)),
-                Ok(Entry::Absent | Entry::Link { .. }) | Err(_) => None,
+            let content = match lent.entry(&path) {
+                Ok(Entry::File { content, .. }) if sha256(&content) == wanted.to_lowercase() => content,
+                Ok(Entry::File { .. } | Entry::Absent | Entry::Link { .. }) | Err(_) => {
+                    return Err(ToolError::failed(format!(
+                        "{path} was not started: it is not the file that the policy pins (sha256 {wanted})"
+                    )));
+                }
             };
-            if sum.as_deref() != Some(wanted.to_lowercase().as_str()) {
-                return Err(ToolError::failed(format!(
-                    "{path} was not started: it is not the file that the policy pins (sha256 {wanted})"
-                )));
+            if let Some(written) = self.written_beside(&path, &content, lent)? {
+                return Err(ToolError {
+                    message: format!(
+                        "Denied by policy: {path} is pinned and may load {written}, which this run changed. Start it \
+                         before such a change."
+                    ),
+                    kind: ToolErrorKind::Denied,
+                });
             }
             found.push(path.as_path().to_path_buf());
         }
         Ok(found)
+    }
+
+    /// Returns code beside a pinned program that this run changed and that the program may load: its digest does not
+    /// cover that.
+    fn written_beside(
+        &self,
+        program: &RelPath,
+        content: &[u8],
+        lent: &CommandTree,
+    ) -> Result<Option<RelPath>, ToolError> {
+        let directory = program.parent().unwrap_or_default();
+        let endings = loaded_by(program, content);
+        let is_beside = |path: &RelPath| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let (stem, ending) = name.rsplit_once('.').unwrap_or((&name, ""));
+            let parent = path.parent().unwrap_or_default();
+            let is_package = stem == "__init__" && parent.parent().as_ref() == Some(&directory);
+            path != program && named(endings, ending) && (parent == directory || is_package)
+        };
+        if let Some((path, _)) = self.options.workspace.changes().iter().find(|(path, _)| is_beside(path)) {
+            return Ok(Some(path.clone()));
+        }
+        lent.changed_below(&directory, &|path| !is_beside(path))
+            .map_err(|error| ToolError::failed(format!("{directory} cannot be looked through: {error}")))
     }
 
     /// Returns the programs of the workspace that a command runs by a rule without a digest, and what they load; one
