@@ -1,6 +1,7 @@
 //! Refuses git directories with pipes and devices: git waits for whoever writes to a pipe, and reads some devices
 //! without an end.
 
+use std::collections::BTreeSet;
 use std::fs::FileType;
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
@@ -29,6 +30,42 @@ pub(super) fn first(git_dir: &Path, common_dir: &Path) -> Option<(PathBuf, io::E
                 pending.push((path, true));
             } else if blocks(kind) || kind.is_symlink() && path.metadata().is_ok_and(|data| blocks(data.file_type())) {
                 return bounded::require_regular(&path).err().map(|cause| (path, cause));
+            }
+        }
+    }
+    None
+}
+
+/// Returns a file that a configuration includes, directly or by another one, and that git must not open, with what it is.
+/// Whatever could name a file counts: it does not matter in which section it is.
+pub(super) fn included(config: &Path) -> Option<(PathBuf, io::Error)> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let (mut pending, mut seen) = (vec![config.to_path_buf()], BTreeSet::new());
+    while let Some(file) = pending.pop() {
+        if file == Path::new("/dev/null") || !seen.insert(file.clone()) {
+            continue;
+        }
+        if let Ok(data) = file.metadata()
+            && blocks(data.file_type())
+        {
+            return bounded::require_regular(&file).err().map(|cause| (file, cause));
+        }
+        let text = bounded::regular(&file, bounded::PRODUCT).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).replace("\\\r\n", "").replace("\\\n", "");
+        if !text.to_ascii_lowercase().contains("[include") {
+            continue;
+        }
+        let settings = text.lines().flat_map(|line| line.match_indices('=').map(|(at, _)| line.split_at(at)));
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let word = |key: &str| key.trim_end().rsplit(|c| !is_name(c)).next().unwrap_or_default().to_ascii_lowercase();
+        for (_, value) in settings.filter(|(key, _)| word(key) == "path") {
+            let value = value[1..].replace('"', "").replace("\\\\", "\\");
+            let before_comment = value.split([';', '#']).next().unwrap_or_default();
+            for name in [value.trim(), before_comment.trim()] {
+                pending.push(match name.strip_prefix("~/") {
+                    Some(below) => home.join(below),
+                    None => file.parent().unwrap_or(&file).join(name),
+                });
             }
         }
     }

@@ -372,6 +372,9 @@ impl Probe {
             Ok(None) => return Ok(()),
             Err(cause) => return Err(RepositoryError::Io { path, cause }),
         }
+        if let Some((path, cause)) = pipes::included(&path) {
+            return Err(RepositoryError::Io { path, cause });
+        }
         let config = git2::Config::open(&path).map_err(damaged)?;
         let entries = config.entries(None).map_err(damaged)?;
         entries
@@ -485,11 +488,25 @@ mod tests {
             ("[core]\n\tbare = fal\\\nse\n", true),
             ("[include]\n\tpath = ../more\n", true),
             ("[core \"x\"]\n\tbare = true\n", true),
+            ("[include]\n\tpath = /dev/null\n[core]\n\thooksPath = /dev/null\n", true),
             ("[core]\n\tbare\n", false),
             ("[core]\n\tbare = on ; comment\n", false),
         ] {
             std::fs::write(top.join(".git/config"), text).unwrap();
             assert_eq!(Repository::discover(&top).unwrap().is_some(), is_work_tree, "{text}");
+        }
+        sh(&top, "mkfifo pipe; printf '[include]\\npath = pipe\\n' > more");
+        for text in [
+            "[include]\n\tpath = ../pipe\n",
+            "[Include] PATH=\"../pi\"pe ; comment\n",
+            "[include]\n\tpath = ../pi\\\npe\n",
+            "[include]\n\tpath = ../more\n",
+            "[includeIf \"gitdir:/\"]\n\tpath = ../pipe # comment\n",
+            "[includeIf \"gitdir:/a=b\"] path = ../pipe\n",
+        ] {
+            std::fs::write(top.join(".git/config"), text).unwrap();
+            let found = Repository::discover(&top);
+            assert!(matches!(found, Err(RepositoryError::Io { .. })), "{text}: {found:?}");
         }
         std::fs::write(top.join(".git/config"), "[core\n").unwrap();
         assert!(matches!(Repository::discover(&top), Err(RepositoryError::Damaged { .. })));
