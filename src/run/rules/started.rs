@@ -14,8 +14,9 @@ use crate::policy::shell::parser::parse;
 const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
 
 /// Other interpreters that run the file that their first operand names, with the letters of options that bring no code.
-const INTERPRETERS: [(&str, &str); 7] =
-    [("python", "BEIOSqsu"), ("node", ""), ("ruby", "w"), ("perl", "wT"), ("lua", ""), ("php", "nq"), ("Rscript", "")];
+/// They load nothing from the directory in which they start, as R and Lua do.
+const INTERPRETERS: [(&str, &str); 5] =
+    [("python", "BEIOSqsu"), ("node", ""), ("ruby", "w"), ("perl", "wT"), ("php", "nq")];
 
 /// Programs that start what the words behind their own name.
 const WRAPPERS: &str = "command env exec nohup setsid timeout";
@@ -510,6 +511,8 @@ mod tests {
             "~/.cargo/bin/just",
             "/opt/bin/turbo run lint",
             "flock x sh tools/x.sh",
+            "Rscript ~/x.R",
+            "lua ~/x.lua",
         ] {
             assert!(of_text(text).is_err(), "{text}");
         }
