@@ -390,6 +390,6 @@ fn git_is_started_in_one_place() {
         }
     }
     assert_eq!(found, [std::path::PathBuf::from("git/command.rs")]);
-    let runner = include_str!("../src/run/runner/mod.rs");
-    assert!(runner.contains("variables: self.git_variables(") && runner.contains("= git_environment()"));
+    let (runner, view) = (include_str!("../src/run/runner/mod.rs"), include_str!("../src/run/runner/git_view.rs"));
+    assert!(runner.contains("variables: self.git_variables(") && view.contains("= git_environment()"));
 }
