@@ -164,6 +164,7 @@ fn ask(part: &str, helper: &Path, folder: &Path) -> io::Result<Probe> {
 
 /// Tries each part on this process, which cannot be used for anything else afterwards.
 #[cfg(target_os = "linux")]
+#[expect(clippy::disallowed_methods, reason = "the helper works in the directory that it was started in")]
 pub(super) fn try_everything() -> Probe {
     let inside = super::namespaces::unshare(false)
         .map_err(|error| error.to_string())
@@ -177,6 +178,7 @@ pub(super) fn try_everything() -> Probe {
 
 /// On macOS `sandbox-exec` counts as Landlock and the filter together once it was seen to keep its profile.
 #[cfg(not(target_os = "linux"))]
+#[expect(clippy::disallowed_methods, reason = "the helper works in the directory that it was started in")]
 pub(super) fn try_everything() -> Probe {
     let tried = || {
         let folder =

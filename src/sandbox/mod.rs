@@ -103,7 +103,6 @@ impl Sandbox {
         let failed = |path: &Path| SandboxError::io(path.display().to_string());
         let private = options.private.canonicalize().map_err(failed(&options.private))?;
         let workspace = options.workspace.canonicalize().map_err(failed(&options.workspace))?;
-        let home = options.environment.get(OsStr::new("HOME")).map(PathBuf::from);
         let toolchains = toolchains::find(
             &options.environment,
             disk,
@@ -127,18 +126,16 @@ impl Sandbox {
             set: &options.env_set,
             is_root: rustix::process::geteuid().is_root(),
         });
-        let mut read = system::readable(disk, &options.read_system);
-        read.extend(toolchains.read.iter().cloned());
-        if let Ok(helper) = options.helper.canonicalize() {
-            // `qwen check repeat` runs inside, too.
-            read.push(helper);
-        }
         let around = system::Around {
-            home: home.as_deref(),
+            home: options.environment.get(OsStr::new("HOME")).map(Path::new),
             workspace: &workspace,
             private: &private,
             toolchains: &toolchains::directories(&options.environment),
         };
+        let mut read = system::readable(disk, &options.read_system);
+        read.extend(toolchains.read.iter().cloned());
+        // `qwen check repeat` runs inside, too.
+        read.extend(options.helper.canonicalize());
         read.extend(system::of_path(programs.path(), around, disk));
         read.sort();
         read.dedup();

@@ -45,6 +45,7 @@ pub struct Captured {
 
 impl Captured {
     /// Tells whether all of it is in memory.
+    #[cfg(test)]
     pub fn is_whole(&self) -> bool {
         self.missing == 0
     }

@@ -278,6 +278,30 @@ async fn read_off(client: &mut TcpStream) {
     let _ended = tokio::time::timeout(LINGER, read).await;
 }
 
+/// Writes the fields of a request that are for the other side; returns the length of the body.
+fn pass_on(fields: &[httparse::Header<'_>], out: &mut String) -> Result<u64, Refusal> {
+    let mut body = None;
+    for httparse::Header { name, value } in fields {
+        let value = std::str::from_utf8(value).map_err(|_| malformed("a field that is not UTF-8"))?;
+        match name.to_ascii_lowercase().as_str() {
+            "transfer-encoding" => return Err(("411 Length Required", "a body must state its length".to_owned())),
+            "content-length" => {
+                let digits = !value.is_empty() && value.chars().all(|c| c.is_ascii_digit());
+                let length: Option<u64> = value.parse().ok().filter(|_| digits);
+                if length.is_none() || body.replace(length.unwrap_or_default()).is_some() {
+                    return Err(malformed("its length"));
+                }
+                out.push_str(&format!("Content-Length: {value}\r\n"));
+            }
+            // Fields about this connection, not the other; `Upgrade` would turn it into a tunnel.
+            "host" | "connection" | "keep-alive" | "upgrade" | "te" | "trailer" | "expect" => {}
+            proxy if proxy.starts_with("proxy-") => {}
+            _ => out.push_str(&format!("{name}: {value}\r\n")),
+        }
+    }
+    Ok(body.unwrap_or_default())
+}
+
 fn read_request(head: &[u8]) -> Result<Request, Refusal> {
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
@@ -315,27 +339,9 @@ fn read_request(head: &[u8]) -> Result<Request, Refusal> {
     let slash = if path.starts_with('/') { "" } else { "/" };
     let at = if port == 80 { host.clone() } else { format!("{host}:{port}") };
     let mut out = format!("{method} {slash}{path} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n");
-    let mut body = None;
-    for httparse::Header { name, value } in request.headers {
-        let value = std::str::from_utf8(value).map_err(|_| malformed("a field that is not UTF-8"))?;
-        match name.to_ascii_lowercase().as_str() {
-            "transfer-encoding" => return Err(("411 Length Required", "a body must state its length".to_owned())),
-            "content-length" => {
-                let digits = !value.is_empty() && value.chars().all(|c| c.is_ascii_digit());
-                let length: Option<u64> = value.parse().ok().filter(|_| digits);
-                if length.is_none() || body.replace(length.unwrap_or_default()).is_some() {
-                    return Err(malformed("its length"));
-                }
-                out.push_str(&format!("Content-Length: {value}\r\n"));
-            }
-            // Fields about this connection, not the other; `Upgrade` would turn it into a tunnel.
-            "host" | "connection" | "keep-alive" | "upgrade" | "te" | "trailer" | "expect" => {}
-            proxy if proxy.starts_with("proxy-") => {}
-            _ => out.push_str(&format!("{name}: {value}\r\n")),
-        }
-    }
+    let body = pass_on(request.headers, &mut out)?;
     out.push_str("\r\n");
-    Ok(Request::Plain { host, port, head: out, body: body.unwrap_or_default() })
+    Ok(Request::Plain { host, port, head: out, body })
 }
 
 /// Returns a host name in the form that rules compare; an address in any notation is refused.

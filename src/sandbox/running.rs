@@ -279,29 +279,7 @@ pub(super) async fn finish(
 ) -> RunOutput {
     let (mut out, mut err) = (Capture::new(stdout), Capture::new(stderr));
     let mut notes = Vec::new();
-    let end = {
-        let both = async { tokio::join!(drain(&mut running.stdout, &mut out), drain(&mut running.stderr, &mut err)) };
-        tokio::pin!(both);
-        let end = async {
-            let end = end_of(&mut running.reports);
-            match most {
-                Some(most) => tokio::time::timeout(most, end).await.unwrap_or(Err("the helper hangs".to_owned())),
-                None => end.await,
-            }
-        };
-        tokio::pin!(end);
-        let mut drained = false;
-        let end = loop {
-            tokio::select! {
-                end = &mut end => break end,
-                _ = &mut both, if !drained => drained = true,
-            }
-        };
-        if !drained && tokio::time::timeout(DRAIN, both).await.is_err() {
-            notes.push("the output was still open after the end, and was cut there".to_owned());
-        }
-        end
-    };
+    let end = follow(&mut running, most, &mut out, &mut err, &mut notes).await;
     let duration = running.begin.elapsed();
     let end = end.unwrap_or_else(|why| {
         notes.push(why);
@@ -325,6 +303,37 @@ pub(super) async fn finish(
         notes,
         ..known
     }
+}
+
+/// Reads both outputs until the report of the end, and a moment longer.
+async fn follow(
+    running: &mut Running,
+    most: Option<Duration>,
+    out: &mut Capture,
+    err: &mut Capture,
+    notes: &mut Vec<String>,
+) -> Result<End, String> {
+    let both = async { tokio::join!(drain(&mut running.stdout, out), drain(&mut running.stderr, err)) };
+    tokio::pin!(both);
+    let end = async {
+        let end = end_of(&mut running.reports);
+        match most {
+            Some(most) => tokio::time::timeout(most, end).await.unwrap_or(Err("the helper hangs".to_owned())),
+            None => end.await,
+        }
+    };
+    tokio::pin!(end);
+    let mut drained = false;
+    let end = loop {
+        tokio::select! {
+            end = &mut end => break end,
+            _ = &mut both, if !drained => drained = true,
+        }
+    };
+    if !drained && tokio::time::timeout(DRAIN, both).await.is_err() {
+        notes.push("the output was still open after the end, and was cut there".to_owned());
+    }
+    end
 }
 
 async fn drain(from: &mut pipe::Receiver, capture: &mut Capture) {
