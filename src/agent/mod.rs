@@ -132,11 +132,6 @@ impl<'a> Agent<'a> {
         self.kept = messages.len();
     }
 
-    /// Returns the conversation so far.
-    pub fn transcript(&self) -> &Transcript {
-        &self.transcript
-    }
-
     /// Returns the account so far.
     pub fn account(&self) -> &Account {
         &self.account

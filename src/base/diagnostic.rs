@@ -80,95 +80,57 @@ pub struct Location {
 
 /// Which rule is broken. The letters are those of the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names are the documentation's; `meaning` explains them")]
 pub enum Code {
+    /// The bytes: not UTF-8, too many, a hidden character.
     R001,
+    /// YAML syntax.
     R002,
+    /// Unknown key.
     R003,
+    /// Unknown format number.
     R004,
+    /// Wrong type or value.
     R005,
+    /// Template syntax, filter or name.
     R006,
+    /// A template names what is not declared.
     R007,
+    /// `extends`.
     R008,
+    /// An untrusted or secret value where it is not allowed.
     R009,
+    /// A template in permissions.
     R010,
+    /// The output's schema.
     R011,
+    /// The name differs from that of the file.
     R012,
+    /// Missing parameters.
     P001,
+    /// Unknown parameter.
     P002,
+    /// A parameter's value.
     P003,
+    /// A parameter's path.
     P004,
+    /// A need that the policy does not grant.
     N001,
+    /// A requirement is missing.
     N002,
+    /// Unused parameter.
     W101,
+    /// A cached prompt contains a value that changes with every run.
     W102,
+    /// Unused context.
     W103,
+    /// Changes without `verify`.
     W104,
+    /// No `limits.cost_usd`.
     W105,
+    /// `needs.run` asks for everything.
     W106,
+    /// Untrusted input together with permission to write, run or use the network.
     W107,
-}
-
-impl Code {
-    /// Every code.
-    pub const ALL: [Code; 25] = [
-        Code::R001,
-        Code::R002,
-        Code::R003,
-        Code::R004,
-        Code::R005,
-        Code::R006,
-        Code::R007,
-        Code::R008,
-        Code::R009,
-        Code::R010,
-        Code::R011,
-        Code::R012,
-        Code::P001,
-        Code::P002,
-        Code::P003,
-        Code::P004,
-        Code::N001,
-        Code::N002,
-        Code::W101,
-        Code::W102,
-        Code::W103,
-        Code::W104,
-        Code::W105,
-        Code::W106,
-        Code::W107,
-    ];
-
-    /// Returns what it stands for.
-    pub fn meaning(self) -> &'static str {
-        match self {
-            Code::R001 => "the bytes: not UTF-8, too many, a hidden character",
-            Code::R002 => "YAML syntax",
-            Code::R003 => "unknown key",
-            Code::R004 => "unknown format number",
-            Code::R005 => "wrong type or value",
-            Code::R006 => "template syntax, filter or name",
-            Code::R007 => "a template names what is not declared",
-            Code::R008 => "`extends`",
-            Code::R009 => "an untrusted or secret value where it is not allowed",
-            Code::R010 => "a template in permissions",
-            Code::R011 => "the output's schema",
-            Code::R012 => "the name differs from that of the file",
-            Code::P001 => "missing parameters",
-            Code::P002 => "unknown parameter",
-            Code::P003 => "a parameter's value",
-            Code::P004 => "a parameter's path",
-            Code::N001 => "a need that the policy does not grant",
-            Code::N002 => "a requirement is missing",
-            Code::W101 => "unused parameter",
-            Code::W102 => "a cached prompt contains a value that changes with every run",
-            Code::W103 => "unused context",
-            Code::W104 => "changes without `verify`",
-            Code::W105 => "no `limits.cost_usd`",
-            Code::W106 => "`needs.run` asks for everything",
-            Code::W107 => "untrusted input together with permission to write, run or use the network",
-        }
-    }
 }
 
 impl Code {

@@ -35,38 +35,9 @@ pub fn folder(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Keeps the newest files of a directory, and removes the others.
-#[expect(clippy::disallowed_methods, reason = "files of our own folder are removed")]
-pub fn keep_newest(folder: &Path, most: usize) -> io::Result<()> {
-    let mut files: Vec<_> = std::fs::read_dir(folder)?
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            let metadata = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
-            Some((metadata.modified().ok()?, entry.path()))
-        })
-        .collect();
-    files.sort();
-    let over = files.len().saturating_sub(most);
-    // A file that another run removed first is gone as well.
-    files.iter().take(over).for_each(|(_, path)| drop(std::fs::remove_file(path)));
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_newest_files_stay() {
-        let folder = tempfile::tempdir().unwrap();
-        for (name, age) in [("old", 3), ("new", 1), ("older", 9)] {
-            let file = std::fs::File::create(folder.path().join(name)).unwrap();
-            let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000 - age);
-            file.set_modified(time).unwrap();
-        }
-        keep_newest(folder.path(), 2).unwrap();
-        assert!(!folder.path().join("older").exists() && folder.path().join("old").exists());
-    }
 
     #[test]
     fn a_file_is_replaced_with_its_mode_and_a_link_stays_a_link() {

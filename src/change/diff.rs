@@ -199,21 +199,13 @@ fn from_pairs(pairs: &[(usize, usize)], old_len: usize, new_len: usize) -> Vec<D
     operations
 }
 
-/// Shows a change to people: hunks with two lines of context, at most `max_lines` lines, then how much is left out.
-pub fn for_people(change: &Change, max_lines: usize) -> String {
-    let (before, after) = (text_of(&change.before), text_of(&change.after));
-    if is_binary(before) || is_binary(after) {
-        return format!("binary, {} bytes before, {} after\n", before.len(), after.len());
-    }
-    hunks_for_people(before, after, max_lines)
-}
-
-/// Shows two states of a text under its name, as [`for_people`] does: for display, a patch is made elsewhere.
+/// Shows two states of a text under its name, for display: a patch is made elsewhere.
 pub fn of_text(name: &str, before: &str, after: &str) -> String {
     let hunks = hunks_for_people(before.as_bytes(), after.as_bytes(), SHOWN_LINES);
     format!("--- a/{name}\n+++ b/{name}\n{hunks}")
 }
 
+/// Returns hunks with two lines of context, at most `max_lines` lines, then how much is left out.
 fn hunks_for_people(before: &[u8], after: &[u8], max_lines: usize) -> String {
     let mut hunks = Vec::new();
     LineDiff::new(before, after).write_hunks(2, &mut hunks);
@@ -275,8 +267,7 @@ mod tests {
 
     #[test]
     fn a_long_diff_is_cut_for_people() {
-        let change = Change { before: Entry::file("1\n2\n3\n"), after: Entry::file("4\n5\n6\n") };
-        insta::assert_snapshot!(for_people(&change, 3), @r"
+        insta::assert_snapshot!(hunks_for_people(b"1\n2\n3\n", b"4\n5\n6\n", 3), @r"
         @@ -1,3 +1,3 @@
         -1
         -2

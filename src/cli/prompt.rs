@@ -100,6 +100,7 @@ impl Prompt {
     }
 
     /// Returns the paths that the prompt names, in order.
+    #[cfg(test)]
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.typed.iter().filter_map(|piece| match piece {
             Piece::Path { path, .. } => Some(path.as_str()),
@@ -119,6 +120,7 @@ impl Prompt {
     }
 
     /// Returns the prompt as text, paths as they were typed.
+    #[cfg(test)]
     pub fn text(&self) -> String {
         let typed = self.typed_text();
         match (&self.read, typed.is_empty()) {

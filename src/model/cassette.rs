@@ -392,6 +392,7 @@ impl Player {
     }
 
     /// Returns how many exchanges were not asked for.
+    #[cfg(test)]
     pub fn left(&self) -> usize {
         self.exchanges.len() - (*lock(&self.next)).min(self.exchanges.len())
     }

@@ -85,11 +85,6 @@ pub fn facts_of(name: &str) -> ModelFacts {
     }
 }
 
-/// Returns whether the catalogue has a row for this model.
-pub fn is_known(name: &str) -> bool {
-    find(name).is_some()
-}
-
 fn find(name: &str) -> Option<&'static Row> {
     let normal = normal_name(name);
     ROWS.iter().find(|row| match row.name.strip_suffix('*') {
@@ -163,27 +158,9 @@ pub fn calls_in_text(name: &str) -> bool {
     normal_name(name).starts_with("qwen2.5-coder")
 }
 
-/// Returns what a turn cost in US dollars; `None` if the price or a count is unknown.
-pub fn cost(price: Option<Price>, usage: &super::Usage) -> Option<f64> {
-    let price = price?;
-    let input = usage.input_tokens?;
-    let output = usage.output_tokens?;
-    let read = usage.cache_read_input_tokens.unwrap_or(0).min(input);
-    let written = usage.cache_creation_input_tokens.unwrap_or(0).min(input - read);
-    let fresh = input - read - written;
-    let dollars = |tokens: u64, per_million: f64| tokens as f64 * per_million / 1e6;
-    Some(
-        dollars(fresh, price.input)
-            + dollars(read, price.cache_read)
-            + dollars(written, price.cache_write)
-            + dollars(output, price.output),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Usage;
 
     #[test]
     fn names_lose_what_providers_hang_on_them() {
@@ -206,8 +183,6 @@ mod tests {
     fn r49_an_unknown_model_has_limits_and_no_price() {
         let facts = facts_of("gemma-9");
         assert_eq!((facts.context_window, facts.max_output, facts.price), (200_000, 32_768, None));
-        let usage = Usage { input_tokens: Some(1), output_tokens: Some(1), ..Usage::default() };
-        assert_eq!(cost(facts.price, &usage), None);
     }
 
     #[test]
@@ -217,20 +192,5 @@ mod tests {
         assert!(facts_of("qwen3.7-plus").images);
         assert!(!facts_of("qwen3.7-max").images);
         assert_eq!(facts_of("qwen3.9-anything").max_output, 65_536);
-    }
-
-    #[test]
-    fn r49_cached_and_created_tokens_have_prices_of_their_own() {
-        let price = Some(Price { input: 10.0, output: 20.0, cache_read: 1.0, cache_write: 12.0 });
-        let usage = Usage {
-            input_tokens: Some(1_000_000),
-            cache_read_input_tokens: Some(500_000),
-            cache_creation_input_tokens: Some(250_000),
-            output_tokens: Some(100_000),
-            reasoning_tokens: Some(50_000),
-        };
-        assert_eq!(cost(price, &usage), Some(2.5 + 0.5 + 3.0 + 2.0));
-        let unreported = Usage { input_tokens: None, ..usage };
-        assert_eq!(cost(price, &unreported), None);
     }
 }

@@ -100,6 +100,7 @@ impl Retry {
     }
 
     /// Returns how often anything was tried again.
+    #[cfg(test)]
     pub fn tries(&self) -> u32 {
         self.tries.iter().sum()
     }

@@ -42,11 +42,6 @@ impl Grant {
         self.writes.iter().find(|(path, _)| path == given).map(|(_, resolved)| resolved)
     }
 
-    /// Tells whether the workspace may stage a write at this resolved path.
-    pub fn covers_write(&self, path: &RelPath) -> bool {
-        self.writes.iter().any(|(_, resolved)| resolved == path)
-    }
-
     /// Returns a filter that tells whether a search may show a file's contents: secret files and paths outside
     /// `paths.read` are left out. It can be used from other threads. Paths are relative to `root`: the workspace, or an
     /// included directory that the call declared.

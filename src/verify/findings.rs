@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::event::FindingPlace;
-use crate::recipe::file::{Filter, Rule, Severity, Text};
+use crate::recipe::file::{Filter, Rule, Severity};
 
 /// A finding, as the model gives it and as the result has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -334,9 +334,10 @@ pub fn fails(findings: &[Finding], fail_on: Severity) -> bool {
     fail_on != Severity::Never && findings.iter().any(|finding| finding.severity >= fail_on)
 }
 
-/// Makes a rule, for tests and for schemas without a recipe.
-pub fn rule(id: &str, severity: Severity) -> Rule {
-    let text = |value: &str| Text { value: value.to_owned(), ..Text::default() };
+/// Makes a rule.
+#[cfg(test)]
+pub(crate) fn rule(id: &str, severity: Severity) -> Rule {
+    let text = |value: &str| crate::recipe::file::Text { value: value.to_owned(), ..Default::default() };
     Rule { id: text(id), description: text(id), severity: Some(severity) }
 }
 

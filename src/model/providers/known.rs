@@ -1,16 +1,14 @@
-//! Lists what is known of each kind of server and what this program does about it: the sentences of the manual.
-//!
-//! A test checks that `docs/providers.md` says the same.
+//! Tests that `docs/providers.md` names what is known of each kind of server and what this program does about it.
 
 use super::Provider;
 
 /// A quirk, and what is done about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
+pub(super) struct Known {
     /// What the server does.
-    pub quirk: &'static str,
+    pub(super) quirk: &'static str,
     /// What this program does.
-    pub answer: &'static str,
+    pub(super) answer: &'static str,
 }
 
 const fn known(quirk: &'static str, answer: &'static str) -> Known {
@@ -18,7 +16,7 @@ const fn known(quirk: &'static str, answer: &'static str) -> Known {
 }
 
 /// The servers of the manual with their quirks.
-pub const KNOWN: &[(Provider, &[Known])] = &[
+pub(super) const KNOWN: &[(Provider, &[Known])] = &[
     (
         Provider::DashScope,
         &[

@@ -1,6 +1,7 @@
 //! Lists what each provider's server does differently, as data: the one table of providers.
 
-pub mod known;
+#[cfg(test)]
+mod known;
 
 use std::time::Duration;
 
