@@ -145,48 +145,52 @@ pub struct AddArgs {
 /// Options of `add` that stand alone.
 const ALONE: [&str; 3] = ["--trust", "--help", "-h"];
 
+/// Puts options before the name and the address or program, whose own options follow `--`.
+fn in_order(words: &[String]) -> Vec<&str> {
+    let mut options: Vec<&str> = Vec::new();
+    let mut plain: Vec<&str> = Vec::new();
+    let mut transport = None;
+    let mut words = words.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        let is_program = match transport {
+            Some(kind) => kind == "stdio",
+            None => plain.get(1).is_some_and(|target| !is_address(target)),
+        };
+        if word == "--" || (plain.len() >= 2 && is_program) {
+            plain.extend((word != "--").then_some(word));
+            plain.extend(words.by_ref());
+            break;
+        }
+        if !word.starts_with('-') || word == "-" {
+            plain.push(word);
+            continue;
+        }
+        options.push(word);
+        let value = match word.split_once('=') {
+            Some((_, value)) => Some(value),
+            // A short option with its value attached.
+            None if !word.starts_with("--") && word.len() > 2 => Some(&word[2..]),
+            None if ALONE.contains(&word) => None,
+            None => {
+                let next = words.next();
+                options.extend(next);
+                next
+            }
+        };
+        if word.starts_with("-t") || word.starts_with("--transport") {
+            transport = value;
+        }
+    }
+    ["qwen mcp add"].into_iter().chain(options).chain(["--"]).chain(plain).collect()
+}
+
 impl AddArgs {
     /// Reads the words behind `qwen mcp add`.
     ///
     /// Options may stand before and behind the name and behind an address. What stands behind a command is the
     /// command's own, whatever it looks like.
     pub fn read(words: &[String]) -> Result<AddArgs, clap::Error> {
-        let mut options: Vec<&str> = Vec::new();
-        let mut plain: Vec<&str> = Vec::new();
-        let mut transport = None;
-        let mut words = words.iter().map(String::as_str);
-        while let Some(word) = words.next() {
-            let is_program = match transport {
-                Some(kind) => kind == "stdio",
-                None => plain.get(1).is_some_and(|target| !is_address(target)),
-            };
-            if word == "--" || (plain.len() >= 2 && is_program) {
-                plain.extend((word != "--").then_some(word));
-                plain.extend(words.by_ref());
-                break;
-            }
-            if !word.starts_with('-') || word == "-" {
-                plain.push(word);
-                continue;
-            }
-            options.push(word);
-            let value = match word.split_once('=') {
-                Some((_, value)) => Some(value),
-                // A short option with its value attached.
-                None if !word.starts_with("--") && word.len() > 2 => Some(&word[2..]),
-                None if ALONE.contains(&word) => None,
-                None => {
-                    let next = words.next();
-                    options.extend(next);
-                    next
-                }
-            };
-            if word.starts_with("-t") || word.starts_with("--transport") {
-                transport = value;
-            }
-        }
-        let all = ["qwen mcp add"].into_iter().chain(options).chain(["--"]).chain(plain);
-        let read = AddArgs::try_parse_from(all)?;
+        let read = AddArgs::try_parse_from(in_order(words))?;
         let wrong =
             |message: &str| Err(clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{message}\n")));
         if read.name.trim().is_empty() || read.name.contains(char::is_control) {

@@ -30,7 +30,8 @@ use crate::sandbox::{Demand, own_executable};
 use crate::settings::{self, Environment, Settings};
 use crate::tools::Toolbox;
 use crate::tools::mcp::oauth::{Tokens, WAIT};
-use crate::tools::mcp::{Connect, Servers};
+use crate::tools::mcp::pins::Pins;
+use crate::tools::mcp::{Config, Connect, Servers};
 
 /// The section of the settings.
 const SECTION: &str = "mcpServers";
@@ -173,12 +174,7 @@ async fn list(
     }
     let policy = policy(&place, None, false, &environment)?;
     let runner = runner(&place, &policy.policy, &environment)?;
-    let pins = servers::with_pins(
-        chosen.configs.clone(),
-        &policy.policy,
-        &policy.folder,
-        (&place.trusted(&environment)?, place.top()),
-    )?;
+    let pins = pinned(&place, &policy, &chosen, &environment)?;
     if arguments.verbose {
         let names: Vec<String> = chosen.configs.iter().map(|config| one_line(&config.name)).collect();
         let _closed = writeln!(err, "connecting: {}", names.join(", "));
@@ -332,6 +328,17 @@ pub(super) fn policy(
     place.policy_with(&lists, named, delivers, environment)
 }
 
+/// Returns the servers with the tools that the policy pins.
+fn pinned(
+    place: &Place,
+    policy: &policy_layers::Chosen,
+    chosen: &Chosen,
+    environment: &Environment,
+) -> Result<Vec<(Config, Pins)>, Failure> {
+    let trusted = (&place.trusted(environment)?, place.top());
+    Ok(servers::with_pins(chosen.configs.clone(), &policy.policy, &policy.folder, trusted)?)
+}
+
 /// Starts the servers of the settings; what is wrong with one of them is a warning.
 pub(super) async fn start(
     place: &Place,
@@ -341,12 +348,7 @@ pub(super) async fn start(
     err: &mut dyn Write,
 ) -> Result<Servers, Failure> {
     let Found { chosen, environment, .. } = find(place, environment)?;
-    let pins = servers::with_pins(
-        chosen.configs.clone(),
-        &policy.policy,
-        &policy.folder,
-        (&place.trusted(&environment)?, place.top()),
-    )?;
+    let pins = pinned(place, policy, &chosen, &environment)?;
     let mut warnings = chosen.warnings.clone();
     let (servers, _) = servers::start(&chosen, pins, runner, environment.home.as_deref(), &mut warnings).await?;
     warn(&warnings, err);

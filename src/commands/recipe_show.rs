@@ -165,22 +165,7 @@ fn rendered(
         .map(|context| (context.name.value.clone(), format!("[context.{}]", context.name.value)))
         .collect();
     let text = active.prompt(&stand_ins)?;
-    let mut listed = Vec::new();
-    let of_context = active
-        .recipe
-        .context()
-        .iter()
-        .filter_map(|context| Some((format!("context.{}", context.name.value), context.run.as_ref()?)));
-    let of_checks = active.recipe.checks().iter().map(|check| (format!("check {}", check.name.value), &check.run));
-    for (name, templates) in of_context.chain(of_checks) {
-        let templates: Vec<&str> = templates.iter().map(|text| text.as_str()).collect();
-        let words = active.renderer(&[]).words(&templates).map_err(|problem| RecipesError::Words {
-            name: name.clone(),
-            problem: problem.message,
-            help: problem.help,
-        })?;
-        listed.push((name, words));
-    }
+    let listed = commands(active)?;
     if shown.json {
         let commands: Vec<_> = listed.iter().map(|(name, words)| json!({"name": name, "argv": words})).collect();
         return print(
@@ -207,4 +192,25 @@ fn rendered(
     lines.extend(narrowed.summary().lines().map(|line| format!("  {line}")));
     lines.push(bound_in_words(bound));
     print(out, &(lines.iter().map(|line| escape(line)).collect::<Vec<_>>().join("\n") + "\n"))
+}
+
+/// Returns the words of each command, with its name.
+fn commands(active: &Active) -> Result<Vec<(String, Vec<String>)>, RecipesError> {
+    let mut listed = Vec::new();
+    let of_context = active
+        .recipe
+        .context()
+        .iter()
+        .filter_map(|context| Some((format!("context.{}", context.name.value), context.run.as_ref()?)));
+    let of_checks = active.recipe.checks().iter().map(|check| (format!("check {}", check.name.value), &check.run));
+    for (name, templates) in of_context.chain(of_checks) {
+        let templates: Vec<&str> = templates.iter().map(|text| text.as_str()).collect();
+        let words = active.renderer(&[]).words(&templates).map_err(|problem| RecipesError::Words {
+            name: name.clone(),
+            problem: problem.message,
+            help: problem.help,
+        })?;
+        listed.push((name, words));
+    }
+    Ok(listed)
 }

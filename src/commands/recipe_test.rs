@@ -17,8 +17,10 @@ use crate::emit::safe::{brief, escape};
 use crate::emit::{Format, Screen};
 use crate::exit::Exit;
 use crate::git::Git;
+use crate::recipe::Recipe;
 use crate::recipe::file::{Given, TestCase};
 use crate::run::Failure;
+use crate::run::error::RecipeError;
 use crate::run::output::outputs::Streams;
 use crate::run::recipe::Surroundings;
 use crate::run::rules::trust::Trusted;
@@ -36,30 +38,13 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let (mut passed, mut failed) = (0, 0);
     for file in files {
-        // Whoever tests a recipe means the file as it is there.
-        let trusted = Trusted::as_it_lies();
-        let surroundings = Surroundings {
-            environment,
-            top: &environment.cwd,
-            root: &environment.cwd,
-            repository: None,
-            trusted: &trusted,
-            state: None,
-            tree: None,
-        };
         let shown = file.display().to_string();
-        let recipe = match surroundings.find(&shown) {
+        let recipe = match recipe_of(&shown, environment) {
             Ok(recipe) => recipe,
             Err(failure) => {
                 failed += 1;
-                print(
-                    out,
-                    &format!(
-                        "FAIL {}: {}\n",
-                        escape(&brief(&shown)),
-                        escape(&brief(failure.to_string().lines().next().unwrap_or_default()))
-                    ),
-                )?;
+                let why = brief(failure.to_string().lines().next().unwrap_or_default()).into_owned();
+                print(out, &format!("FAIL {}: {}\n", escape(&brief(&shown)), escape(&why)))?;
                 continue;
             }
         };
@@ -84,6 +69,21 @@ pub(super) async fn run(
     }
     print(out, &format!("{passed} passed, {failed} failed\n"))?;
     Ok(if failed == 0 { Exit::Ok } else { Exit::Verify })
+}
+
+fn recipe_of(file: &str, environment: &Environment) -> Result<Recipe, RecipeError> {
+    // Whoever tests a recipe means the file as it is there.
+    let trusted = Trusted::as_it_lies();
+    let surroundings = Surroundings {
+        environment,
+        top: &environment.cwd,
+        root: &environment.cwd,
+        repository: None,
+        trusted: &trusted,
+        state: None,
+        tree: None,
+    };
+    surroundings.find(file)
 }
 
 async fn one(file: &Path, test: &TestCase, record: bool, environment: &Environment) -> Result<(), String> {

@@ -8,7 +8,7 @@ use super::console::print;
 use super::error::UndoError;
 use crate::bounded;
 use crate::cli::undo::UndoArgs;
-use crate::deliver::{self, Steps, journal};
+use crate::deliver::{self, Steps, UndoReport, journal};
 use crate::emit::{Format, to_line};
 use crate::exit::Exit;
 use crate::run::Failure;
@@ -36,9 +36,15 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
         false => failed(error.cause),
         true => UndoError::Interrupted(error.cause),
     })?;
+    let format = arguments.output_format.unwrap_or_default();
+    print(out, &shown(&report, was_undone, format))?;
+    Ok(if report.left_alone.is_empty() && report.untidy.is_empty() { Exit::Ok } else { Exit::Conflict })
+}
+
+fn shown(report: &UndoReport, was_undone: bool, format: Format) -> String {
     let left_alone: Vec<String> = report.left_alone.iter().map(|path| path.to_string_lossy()).collect();
     let restored: Vec<String> = report.restored.iter().map(|path| path.to_string_lossy()).collect();
-    match arguments.output_format.unwrap_or_default() {
+    match format {
         Format::Text | Format::Patch => {
             let mut text = match was_undone {
                 true => format!("{} is already undone; to undo an earlier run, name it\n", report.run_id),
@@ -54,17 +60,16 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
             for warning in &report.warnings {
                 text.push_str(&format!("warning: {}\n", crate::emit::safe::one_line(warning)));
             }
-            print(out, &text)?;
+            text
         }
         Format::Json | Format::StreamJson | Format::Result => {
             let value = serde_json::json!({
                 "run_id": report.run_id, "restored": restored, "left_alone": left_alone, "warnings": report.warnings,
                 "untidy": report.untidy,
             });
-            print(out, &(to_line(&value) + "\n"))?;
+            to_line(&value) + "\n"
         }
     }
-    Ok(if left_alone.is_empty() && report.untidy.is_empty() { Exit::Ok } else { Exit::Conflict })
 }
 
 /// Refuses where a run of an earlier version was killed while its commands worked in the project itself: what it kept

@@ -137,25 +137,30 @@ impl<'a> Applied<'a> {
             applied.outputs = Some((outputs, swaps));
         }
         if let Some(undo) = site.undo {
-            let mut record = applied.record(site);
-            let befores = applied.items.iter().map(|item| &item.change.before);
-            let begun = next_number(undo).and_then(|number| {
-                record.number = number;
-                Journal::begin(undo, &record, befores, steps)
-            });
-            let journal = begun.map_err(|error| {
-                let mut failed = DeliverError::io(format!("cannot write undo record {}", undo.display()), &error);
-                if let DeliverError::Io { hint, .. } = &mut failed {
-                    "make the directory writable, or give --no-undo".clone_into(hint);
-                }
-                failed
-            })?;
-            applied.journal = Some((journal, record));
+            applied.journal = Some(applied.begin_journal(undo, site)?);
         }
         match applied.run() {
             Ok(()) => Ok(applied),
             Err(cause) => Err(applied.roll_back(cause)),
         }
+    }
+
+    /// Writes what is there before anything changes.
+    fn begin_journal(&self, undo: &Path, site: &Site<'_>) -> Result<(Journal, Record), DeliverError> {
+        let mut record = self.record(site);
+        let befores = self.items.iter().map(|item| &item.change.before);
+        let begun = next_number(undo).and_then(|number| {
+            record.number = number;
+            Journal::begin(undo, &record, befores, self.steps)
+        });
+        let journal = begun.map_err(|error| {
+            let mut failed = DeliverError::io(format!("cannot write undo record {}", undo.display()), &error);
+            if let DeliverError::Io { hint, .. } = &mut failed {
+                "make the directory writable, or give --no-undo".clone_into(hint);
+            }
+            failed
+        })?;
+        Ok((journal, record))
     }
 
     fn record(&self, site: &Site<'_>) -> Record {

@@ -279,6 +279,28 @@ fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Resul
     }
     git.run(&["read-tree", base.as_deref().unwrap_or("--empty")], b"").map_err(failed)?;
     let changes = seen::with_kept_modes(changes, repository).map_err(|error| from_repository(&error))?;
+    let (index_info_before, index_info) = index_lines(&changes, repository, &git, &unfiltered)?;
+    fill_index(&git, &index_info)?;
+    let tree = git.line(&["write-tree"], b"").map_err(failed)?;
+    written::require_change(&git, base.as_deref(), &tree, &index_info)?;
+    let (git, option, left_out) = signing(git, order)?;
+    let mut arguments = vec!["commit-tree".to_owned()];
+    arguments.extend(option);
+    arguments.push(tree);
+    if let Some(base) = &base {
+        arguments.extend(["-p".to_owned(), base.clone()]);
+    }
+    let commit = git.line(&arguments, order.message.as_bytes()).map_err(failed)?;
+    Ok(Prepared { scratch, base, commit, index_info, index_info_before, left_out })
+}
+
+/// Writes the contents, and returns the lines of the index before and after the change.
+fn index_lines(
+    changes: &ChangeSet,
+    repository: &Repository,
+    git: &Git,
+    unfiltered: &Git,
+) -> Result<(Vec<u8>, Vec<u8>), DeliverError> {
     let (mut index_info, mut index_info_before) = (Vec::new(), Vec::new());
     let zero = repository.format.zero();
     for (path, change) in changes.iter() {
@@ -288,7 +310,7 @@ fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Resul
             let object = match entry {
                 Entry::Absent => zero.clone(),
                 Entry::File { .. } => {
-                    repository.blob_by(&unfiltered, &name, content, true).map_err(|error| from_repository(&error))?
+                    repository.blob_by(unfiltered, &name, content, true).map_err(|error| from_repository(&error))?
                 }
                 Entry::Link { .. } => {
                     git.line(&["hash-object", "-w", "--stdin", "--no-filters"], content).map_err(failed)?
@@ -303,18 +325,7 @@ fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Resul
             }
         }
     }
-    fill_index(&git, &index_info)?;
-    let tree = git.line(&["write-tree"], b"").map_err(failed)?;
-    written::require_change(&git, base.as_deref(), &tree, &index_info)?;
-    let (git, option, left_out) = signing(git, order)?;
-    let mut arguments = vec!["commit-tree".to_owned()];
-    arguments.extend(option);
-    arguments.push(tree);
-    if let Some(base) = &base {
-        arguments.extend(["-p".to_owned(), base.clone()]);
-    }
-    let commit = git.line(&arguments, order.message.as_bytes()).map_err(failed)?;
-    Ok(Prepared { scratch, base, commit, index_info, index_info_before, left_out })
+    Ok((index_info_before, index_info))
 }
 
 /// Returns git configured for this commit, the option of `commit-tree` if it is signed, and what the repository says

@@ -28,8 +28,7 @@ pub struct Gate<'a> {
 }
 
 impl Gate<'_> {
-    /// Refuses the whole change set at the first thing that must not be delivered.
-    pub fn check(&self, changes: &ChangeSet, patch_bytes: usize, root: &Path) -> Result<(), DeliverError> {
+    fn check_size(&self, changes: &ChangeSet, patch_bytes: usize) -> Result<(), DeliverError> {
         if let Some(most) = self.max_files.filter(|most| changes.len() > *most) {
             let first = changes.iter().nth(most).map(|(path, _)| format!("; {} is one too many", self.named(path)));
             return Err(DeliverError::denied(
@@ -46,6 +45,12 @@ impl Gate<'_> {
                 "raise `paths.write.max_bytes` or --max-patch-bytes",
             ));
         }
+        Ok(())
+    }
+
+    /// Refuses the whole change set at the first thing that must not be delivered.
+    pub fn check(&self, changes: &ChangeSet, patch_bytes: usize, root: &Path) -> Result<(), DeliverError> {
+        self.check_size(changes, patch_bytes)?;
         let repositories = Repositories::new(changes, root);
         for (path, change) in changes.iter() {
             let refused = |reason: String, hint: &str| {

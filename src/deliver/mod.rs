@@ -76,23 +76,7 @@ fn deliver_all(
     if changes.is_empty() {
         return Ok(delivered);
     }
-    let status = match site.repository.map(|repository| repository.file_status(changes)) {
-        None => FileStatus::default(),
-        Some(Ok(status)) => status,
-        // A patch changes nothing, and applied files can be rolled back.
-        Some(Err(error)) if !needs_git(how, site) => {
-            let unknown = "cannot tell which files had uncommitted changes";
-            delivered.warnings.push(format!("{unknown}: {error}; {}", error.hint()));
-            FileStatus::default()
-        }
-        Some(Err(error)) => return Err(from_repository(&error)),
-    };
-    if let Some((path, submodule)) = status.in_submodule.first() {
-        return Err(DeliverError::denied(
-            format!("{}: it is in the submodule {submodule}", gate.named(path)),
-            "run in the submodule's own work tree",
-        ));
-    }
+    let status = status_of(changes, how, site, gate, &mut delivered.warnings)?;
     if *how != Delivery::DryRun {
         refuse_moved_head(site)?;
     }
@@ -122,6 +106,34 @@ fn deliver_all(
         }
     }
     Ok(delivered)
+}
+
+/// Returns what git says about the files of the change; one in a submodule is refused.
+fn status_of(
+    changes: &ChangeSet,
+    how: &Delivery,
+    site: &Site<'_>,
+    gate: &Gate<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<FileStatus, DeliverError> {
+    let status = match site.repository.map(|repository| repository.file_status(changes)) {
+        None => FileStatus::default(),
+        Some(Ok(status)) => status,
+        // A patch changes nothing, and applied files can be rolled back.
+        Some(Err(error)) if !needs_git(how, site) => {
+            let unknown = "cannot tell which files had uncommitted changes";
+            warnings.push(format!("{unknown}: {error}; {}", error.hint()));
+            FileStatus::default()
+        }
+        Some(Err(error)) => return Err(from_repository(&error)),
+    };
+    if let Some((path, submodule)) = status.in_submodule.first() {
+        return Err(DeliverError::denied(
+            format!("{}: it is in the submodule {submodule}", gate.named(path)),
+            "run in the submodule's own work tree",
+        ));
+    }
+    Ok(status)
 }
 
 fn refuse_moved_head(site: &Site<'_>) -> Result<(), DeliverError> {

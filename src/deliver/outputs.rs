@@ -68,24 +68,7 @@ pub(super) fn plan(
         }
     }
     let going = whole_directories(root, outputs.tree, &gone).map_err(failed)?;
-    let mut coming: BTreeMap<RelPath, Vec<RelPath>> = BTreeMap::new();
-    let mut is_standing: BTreeMap<RelPath, bool> = BTreeMap::new();
-    for output in outputs.files.iter().filter(|output| !output.is_gone) {
-        let mut top = output.path.clone();
-        for folder in folders_between(&RelPath::root(), &output.path) {
-            if !is_standing.contains_key(&folder) {
-                let found = look(root, &folder).map_err(failed)?;
-                let stands = found.is_some_and(|stat| is_directory(&stat)) && !going.contains(&folder);
-                is_standing.insert(folder.clone(), stands);
-            }
-            // A directory that the change makes as well is not ours to place.
-            if !is_standing[&folder] && !changes.iter().any(|(path, _)| path.is_under(&folder) || *path == folder) {
-                top = folder;
-                break;
-            }
-        }
-        coming.entry(top).or_default().push(output.path.clone());
-    }
+    let coming = coming(root, changes, outputs, &going).map_err(failed)?;
     let mut items = Vec::new();
     let mut add = |path: RelPath, files: Vec<RelPath>, replaces: bool| -> Result<(), DeliverError> {
         let temporary = OsString::from(format!(".qwen-{run_id}-o{}", items.len()));
@@ -113,6 +96,34 @@ pub(super) fn plan(
         add(path, files, there.is_some())?;
     }
     Ok(items)
+}
+
+/// Returns what comes: the files, by the topmost directory that is new with them.
+fn coming(
+    root: &Folder,
+    changes: &ChangeSet,
+    outputs: &Outputs<'_>,
+    going: &BTreeSet<RelPath>,
+) -> io::Result<BTreeMap<RelPath, Vec<RelPath>>> {
+    let mut coming: BTreeMap<RelPath, Vec<RelPath>> = BTreeMap::new();
+    let mut is_standing: BTreeMap<RelPath, bool> = BTreeMap::new();
+    for output in outputs.files.iter().filter(|output| !output.is_gone) {
+        let mut top = output.path.clone();
+        for folder in folders_between(&RelPath::root(), &output.path) {
+            if !is_standing.contains_key(&folder) {
+                let found = look(root, &folder)?;
+                let stands = found.is_some_and(|stat| is_directory(&stat)) && !going.contains(&folder);
+                is_standing.insert(folder.clone(), stands);
+            }
+            // A directory that the change makes as well is not ours to place.
+            if !is_standing[&folder] && !changes.iter().any(|(path, _)| path.is_under(&folder) || *path == folder) {
+                top = folder;
+                break;
+            }
+        }
+        coming.entry(top).or_default().push(output.path.clone());
+    }
+    Ok(coming)
 }
 
 /// Returns what goes: directories of which everything goes as one, and single files.

@@ -4,7 +4,7 @@ use std::sync::{LazyLock, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::providers::{InsufficientQuota, Quirks};
 use super::retry_after::{parse_delay, retry_after};
@@ -127,45 +127,47 @@ impl Said {
                     self.walk(first, depth - 1);
                 }
             }
-            Value::Object(map) => {
-                for key in ["request_id", "requestId"] {
-                    if let Some(Value::String(id)) = map.get(key) {
-                        self.request_id.get_or_insert_with(|| id.clone());
-                    }
-                }
-                for key in ["code", "type", "status"] {
-                    match map.get(key) {
-                        // `{"type":"error"}` only says that what follows is one.
-                        Some(Value::String(code)) if code != "error" => {
-                            self.status = self.status.or(code.parse().ok().filter(|n| (400..600).contains(n)));
-                            self.codes.push(code.clone());
-                        }
-                        Some(Value::Number(number)) => {
-                            let status = number.as_u64().and_then(|n| u16::try_from(n).ok());
-                            self.status = self.status.or(status.filter(|n| (400..600).contains(n)));
-                        }
-                        Some(_) | None => {}
-                    }
-                }
-                if let Some(Value::String(param)) = map.get("param") {
-                    self.param.get_or_insert_with(|| param.clone());
-                }
-                self.limit = self.limit.or(map.get("n_ctx").and_then(Value::as_u64));
-                self.actual = self.actual.or(map.get("n_prompt_tokens").and_then(Value::as_u64));
-                if let Some(Value::Array(details)) = map.get("details") {
-                    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str());
-                    self.retry_after = self.retry_after.or(delay.and_then(parse_delay));
-                }
-                if let Some(metadata) = map.get("metadata") {
-                    self.read_metadata(metadata, depth);
-                }
-                for key in ["error", "errors", "detail", "message", "msg"] {
-                    if let Some(inner) = map.get(key) {
-                        self.walk(inner, depth - 1);
-                    }
-                }
-            }
+            Value::Object(map) => self.walk_object(map, depth),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn walk_object(&mut self, map: &Map<String, Value>, depth: usize) {
+        for key in ["request_id", "requestId"] {
+            if let Some(Value::String(id)) = map.get(key) {
+                self.request_id.get_or_insert_with(|| id.clone());
+            }
+        }
+        for key in ["code", "type", "status"] {
+            match map.get(key) {
+                // `{"type":"error"}` only says that what follows is one.
+                Some(Value::String(code)) if code != "error" => {
+                    self.status = self.status.or(code.parse().ok().filter(|n| (400..600).contains(n)));
+                    self.codes.push(code.clone());
+                }
+                Some(Value::Number(number)) => {
+                    let status = number.as_u64().and_then(|n| u16::try_from(n).ok());
+                    self.status = self.status.or(status.filter(|n| (400..600).contains(n)));
+                }
+                Some(_) | None => {}
+            }
+        }
+        if let Some(Value::String(param)) = map.get("param") {
+            self.param.get_or_insert_with(|| param.clone());
+        }
+        self.limit = self.limit.or(map.get("n_ctx").and_then(Value::as_u64));
+        self.actual = self.actual.or(map.get("n_prompt_tokens").and_then(Value::as_u64));
+        if let Some(Value::Array(details)) = map.get("details") {
+            let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str());
+            self.retry_after = self.retry_after.or(delay.and_then(parse_delay));
+        }
+        if let Some(metadata) = map.get("metadata") {
+            self.read_metadata(metadata, depth);
+        }
+        for key in ["error", "errors", "detail", "message", "msg"] {
+            if let Some(inner) = map.get(key) {
+                self.walk(inner, depth - 1);
+            }
         }
     }
 
@@ -284,6 +286,10 @@ const fn text(statuses: &'static [u16], pattern: &'static str, kind: Kind) -> Ru
     Rule { statuses, on: On::Text, pattern, kind }
 }
 
+const fn lacks(feature: Feature, pattern: &'static str) -> Rule {
+    text(REFUSED, pattern, Kind::Unsupported(feature))
+}
+
 /// How servers say that they do not know a field.
 const REFUSAL: &str = r"(unsupported|not supported|n't support|not support|unrecognized|unknown|unexpected|not permitted|not allowed|extra inputs?|invalid|restricted|only support|must be|should be|cannot be)";
 
@@ -317,48 +323,34 @@ const RULES: &[Rule] = &[
         Kind::OutputTooLong,
     ),
     code(r"context_length_exceeded|exceed_context_size_error", Kind::ContextOverflow),
-    text(REFUSED, r"stream_options.*REFUSAL|REFUSAL.*stream_options", Kind::Unsupported(Feature::StreamOptions)),
-    text(
-        REFUSED,
-        r"parallel_tool_calls.*REFUSAL|REFUSAL.*parallel_tool_calls",
-        Kind::Unsupported(Feature::ParallelToolCalls),
-    ),
-    text(
-        REFUSED,
+    lacks(Feature::StreamOptions, r"stream_options.*REFUSAL|REFUSAL.*stream_options"),
+    lacks(Feature::ParallelToolCalls, r"parallel_tool_calls.*REFUSAL|REFUSAL.*parallel_tool_calls"),
+    lacks(
+        Feature::Stream,
         r"automatic streaming tool choice|stream(ing)?( mode)?( is|=true is)? (not supported|unsupported)|does not support stream",
-        Kind::Unsupported(Feature::Stream),
     ),
-    text(
-        REFUSED,
+    lacks(
+        Feature::Tools,
         r"enable-auto-tool-choice|(does not|doesn't) support (tools|tool (use|calls?|calling)|function calling)|support tool use|(`|'|\x22)?tools(`|'|\x22)?( parameter| param)? (is|are) (not supported|unsupported)|tools? .{0,40}requires? .{0,10}--jinja|(unrecognized|unknown|unsupported|unexpected).{0,40}\btools\b",
-        Kind::Unsupported(Feature::Tools),
     ),
-    text(
-        REFUSED,
-        r"tool_choice.*REFUSAL|REFUSAL.*tool_choice|tool_choice.*thinking",
-        Kind::Unsupported(Feature::ToolChoice),
-    ),
-    text(
-        REFUSED,
+    lacks(Feature::ToolChoice, r"tool_choice.*REFUSAL|REFUSAL.*tool_choice|tool_choice.*thinking"),
+    lacks(
+        Feature::MaxTokens,
         r"max_tokens.*(unsupported|not supported|max_completion_tokens)|(unsupported|unrecognized|unknown|unexpected|extra).{0,60}max_(completion_)?tokens",
-        Kind::Unsupported(Feature::MaxTokens),
     ),
-    text(
-        REFUSED,
+    lacks(
+        Feature::Thinking,
         r"(enable_thinking|preserve_thinking|thinking_budget|chat_template_kwargs|reasoning_effort|reasoning_content|reasoning_details).*REFUSAL|REFUSAL.*(enable_thinking|preserve_thinking|thinking_budget|chat_template_kwargs|reasoning_effort|reasoning_content|reasoning_details)",
-        Kind::Unsupported(Feature::Thinking),
     ),
-    text(REFUSED, r"cache_control.*REFUSAL|REFUSAL.*cache_control", Kind::Unsupported(Feature::CacheControl)),
-    text(REFUSED, r"response_format.*REFUSAL|REFUSAL.*response_format", Kind::Unsupported(Feature::ResponseFormat)),
-    text(
-        REFUSED,
+    lacks(Feature::CacheControl, r"cache_control.*REFUSAL|REFUSAL.*cache_control"),
+    lacks(Feature::ResponseFormat, r"response_format.*REFUSAL|REFUSAL.*response_format"),
+    lacks(
+        Feature::Media,
         r"(image|image_url|media|vision|multimodal|modality).{0,80}REFUSAL|REFUSAL.{0,80}(image|image_url|media|vision|multimodal|modality)|invalid 'messages' in payload|image input is not supported|mmproj",
-        Kind::Unsupported(Feature::Media),
     ),
-    text(
-        REFUSED,
+    lacks(
+        Feature::Sampling,
         r"(\btop_k|repetition_penalty|repeat_penalty|\bmin_p\b|\bseed\b|\btemperature\b|\btop_p\b).*REFUSAL|REFUSAL.*(\btop_k|repetition_penalty|repeat_penalty|\bmin_p\b|\bseed\b|\btemperature\b|\btop_p\b)",
-        Kind::Unsupported(Feature::Sampling),
     ),
     code(r"model_?not_?found|model_not_supported", Kind::ModelNotFound),
     text(

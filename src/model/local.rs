@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// The name of the program.
@@ -112,18 +113,13 @@ pub async fn start(
         .kill_on_drop(true)
         .spawn()
         .map_err(failed)?;
-    let last_words = Arc::new(Mutex::new(Vec::new()));
-    let reader = child.stderr.take().map(|stderr| tokio::spawn(keep_last_lines(stderr, Arc::clone(&last_words))));
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let reader = child.stderr.take().map(|stderr| tokio::spawn(keep_last_lines(stderr, Arc::clone(&kept))));
     let began = Instant::now();
     let mut told = began;
     loop {
         if let Some(status) = child.try_wait().map_err(failed)? {
-            if let Some(reader) = reader {
-                // A grandchild may hold the pipe: what is said by now has to do.
-                let _late = tokio::time::timeout(Duration::from_secs(1), reader).await;
-            }
-            let said = last_words.lock().unwrap_or_else(PoisonError::into_inner).join("\n");
-            let said = if said.is_empty() { said } else { format!(": {said}") };
+            let said = last_words(reader, &kept).await;
             return Err(LocalError::Ended { status, said });
         }
         if is_ready(port).await {
@@ -138,6 +134,16 @@ pub async fn start(
         }
         tokio::time::sleep(ASK_EVERY).await;
     }
+}
+
+/// Returns the last lines that a server printed.
+async fn last_words(reader: Option<JoinHandle<()>>, kept: &Mutex<Vec<String>>) -> String {
+    if let Some(reader) = reader {
+        // A grandchild may hold the pipe: what is said by now has to do.
+        let _late = tokio::time::timeout(Duration::from_secs(1), reader).await;
+    }
+    let said = kept.lock().unwrap_or_else(PoisonError::into_inner).join("\n");
+    if said.is_empty() { said } else { format!(": {said}") }
 }
 
 /// Returns a port that is free now; another program may take it first, and then the server says so and ends.

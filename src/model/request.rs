@@ -488,6 +488,19 @@ impl Writer {
         self.parts("user", &parts, mark);
     }
 
+    fn thinking(&mut self, thinking: Option<(ThinkingSwitch, bool)>) {
+        match thinking {
+            Some((ThinkingSwitch::EnableThinking, on)) => self.field("enable_thinking", &on),
+            Some((ThinkingSwitch::TemplateKwargs, on)) => {
+                self.raw(",\"chat_template_kwargs\":{\"enable_thinking\":");
+                self.json(&on);
+                self.raw("}");
+            }
+            Some((ThinkingSwitch::ReasoningEffort, false)) => self.field("reasoning_effort", "none"),
+            Some((ThinkingSwitch::ReasoningEffort, true) | (ThinkingSwitch::None, _)) | None => {}
+        }
+    }
+
     fn options(&mut self, options: &Options, has_tools: bool) {
         // Said in either case: some gateways stream when nothing is said.
         self.field("stream", &options.stream);
@@ -519,18 +532,8 @@ impl Writer {
                 self.field("parallel_tool_calls", &true);
             }
         }
-        match options
-            .thinking
-            .filter(|_| ours("enable_thinking") && ours("chat_template_kwargs") && ours("reasoning_effort"))
-        {
-            Some((ThinkingSwitch::EnableThinking, on)) => self.field("enable_thinking", &on),
-            Some((ThinkingSwitch::TemplateKwargs, on)) => {
-                self.raw(",\"chat_template_kwargs\":{\"enable_thinking\":");
-                self.json(&on);
-                self.raw("}");
-            }
-            Some((ThinkingSwitch::ReasoningEffort, false)) => self.field("reasoning_effort", "none"),
-            Some((ThinkingSwitch::ReasoningEffort, true) | (ThinkingSwitch::None, _)) | None => {}
+        if ours("enable_thinking") && ours("chat_template_kwargs") && ours("reasoning_effort") {
+            self.thinking(options.thinking);
         }
         if options.preserve_thinking && ours("preserve_thinking") {
             self.field("preserve_thinking", &true);

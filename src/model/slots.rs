@@ -195,6 +195,21 @@ impl Slots {
         }) && tools.exact(piece.name.as_deref().unwrap_or_default()).is_some()
     }
 
+    /// Takes a call's name, whole or in parts.
+    fn name(&mut self, at: usize, name: &str, tools: &ToolSet) {
+        let slot = &mut self.slots[at];
+        if slot.name.is_empty() {
+            slot.name = name.to_owned();
+        } else if slot.name != name {
+            let whole = format!("{}{name}", slot.name);
+            if !slot.has_arguments() && tools.exact(&whole).is_some() {
+                slot.name = whole;
+            } else {
+                flag(&mut self.flags, "conflicting_identity");
+            }
+        }
+    }
+
     /// Sorts a piece in.
     pub(super) fn push(&mut self, piece: &CallPiece, tools: &ToolSet) {
         let Some(at) = self.pick(piece, tools) else { return };
@@ -212,18 +227,8 @@ impl Slots {
                 self.by_index.insert(index, at);
             }
         }
-        let slot = &mut self.slots[at];
         if let Some(name) = &piece.name {
-            if slot.name.is_empty() {
-                slot.name = name.clone();
-            } else if slot.name != *name {
-                let whole = format!("{}{name}", slot.name);
-                if !slot.has_arguments() && tools.exact(&whole).is_some() {
-                    slot.name = whole;
-                } else {
-                    flag(&mut self.flags, "conflicting_identity");
-                }
-            }
+            self.name(at, name, tools);
         }
         if piece.arguments.is_empty() {
             return;

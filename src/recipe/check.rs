@@ -217,7 +217,7 @@ impl Checker<'_> {
         found.unwrap_or_else(|| text.place.clone())
     }
 
-    fn head(&mut self, stem: &str) {
+    fn name(&mut self, stem: &str) {
         match self.file.name.clone() {
             None => self.error_with_help(
                 Code::R005,
@@ -239,6 +239,10 @@ impl Checker<'_> {
             ),
             Some(_) => {}
         }
+    }
+
+    fn head(&mut self, stem: &str) {
+        self.name(stem);
         match self.file.description.clone() {
             None => self.error(Code::R005, &self.at("recipe"), "`description` is missing"),
             Some(text) if text.value.trim().is_empty() || text.value.trim().contains('\n') => {

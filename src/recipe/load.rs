@@ -98,6 +98,29 @@ impl Library<'_> {
         self.home.map(|home| home.join(".qwen/recipes"))
     }
 
+    /// Returns the recipe's directory and file that a path names.
+    fn at_path(&self, word: &str) -> Result<(Folder<'_>, String), Diagnostic> {
+        let path = self.cwd.join(word);
+        let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let parent = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        let shown = word.strip_suffix(&file).unwrap_or_default().to_owned();
+        let failed = |message: String, help: &str| {
+            let place = Location { file: word.into(), ..Location::default() };
+            Err(Diagnostic::new(Code::R008, place, message).help(help))
+        };
+        match (self.named)(&path) {
+            Ok(Some(_)) => {
+                let read = move |name: &str| (self.named)(&parent.join(name));
+                Ok((Folder { shown, read: Box::new(read) }, file))
+            }
+            Ok(None) => failed("the recipe cannot be read".to_owned(), "name a file that exists"),
+            Err(why) => failed(
+                format!("the recipe cannot be read: {why}"),
+                "name a trusted recipe, or trust the checkout's files with --trust-checkout",
+            ),
+        }
+    }
+
     fn find(&self, word: &str) -> Result<(Folder<'_>, String), Diagnostic> {
         if let Some(name) = word.strip_prefix("builtin:") {
             return match builtin::text(name) {
@@ -106,25 +129,7 @@ impl Library<'_> {
             };
         }
         if is_path(word) {
-            let path = self.cwd.join(word);
-            let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            let parent = path.parent().map(Path::to_path_buf).unwrap_or_default();
-            let shown = word.strip_suffix(&file).unwrap_or_default().to_owned();
-            let failed = |message: String, help: &str| {
-                let place = Location { file: word.into(), ..Location::default() };
-                Err(Diagnostic::new(Code::R008, place, message).help(help))
-            };
-            return match (self.named)(&path) {
-                Ok(Some(_)) => {
-                    let read = move |name: &str| (self.named)(&parent.join(name));
-                    Ok((Folder { shown, read: Box::new(read) }, file))
-                }
-                Ok(None) => failed("the recipe cannot be read".to_owned(), "name a file that exists"),
-                Err(why) => failed(
-                    format!("the recipe cannot be read: {why}"),
-                    "name a trusted recipe, or trust the checkout's files with --trust-checkout",
-                ),
-            };
+            return self.at_path(word);
         }
         let project = Folder { shown: ".qwen/recipes/".to_owned(), read: Box::new(|name| (self.project)(name)) };
         let of_project = one_of(&project, word);

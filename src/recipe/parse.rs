@@ -19,22 +19,7 @@ pub const FORMAT: u64 = 1;
 pub fn parse(name: &str, bytes: &[u8]) -> Result<RecipeFile, Diagnostic> {
     let file: Arc<str> = name.into();
     let at = |span: Span| Location { file: Arc::clone(&file), span };
-    if bytes.len() > MAX_BYTES {
-        let message = format!("the file has {} bytes; at most {MAX_BYTES} are read", bytes.len());
-        return Err(
-            Diagnostic::new(Code::R001, at(Span::default()), message).help("move long texts into `prompt_file`")
-        );
-    }
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let span = Span::START.after(&String::from_utf8_lossy(&bytes[..error.valid_up_to()]));
-        let text = String::from_utf8_lossy(bytes);
-        Diagnostic::new(Code::R001, at(span), "not UTF-8").help("save the file as UTF-8").with_line_of(&text)
-    })?;
-    if let Some((offset, c)) = text.char_indices().find(|(_, c)| is_foreign(*c)) {
-        let message = format!("hidden character U+{:04X}", u32::from(c));
-        let problem = Diagnostic::new(Code::R001, at(Span::of(text, offset)), message);
-        return Err(problem.help("remove it").with_line_of(text));
-    }
+    let text = text_of(bytes, &at)?;
     let fault = |code: Code, mut error: Diagnostic| {
         let help = [
             ("a tab", "write spaces"),
@@ -64,6 +49,27 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<RecipeFile, Diagnostic> {
         lines.respell(found);
     });
     Ok(recipe)
+}
+
+/// Returns the text of a file that is not too long and has no hidden characters.
+fn text_of<'a>(bytes: &'a [u8], at: &dyn Fn(Span) -> Location) -> Result<&'a str, Diagnostic> {
+    if bytes.len() > MAX_BYTES {
+        let message = format!("the file has {} bytes; at most {MAX_BYTES} are read", bytes.len());
+        return Err(
+            Diagnostic::new(Code::R001, at(Span::default()), message).help("move long texts into `prompt_file`")
+        );
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let span = Span::START.after(&String::from_utf8_lossy(&bytes[..error.valid_up_to()]));
+        let text = String::from_utf8_lossy(bytes);
+        Diagnostic::new(Code::R001, at(span), "not UTF-8").help("save the file as UTF-8").with_line_of(&text)
+    })?;
+    if let Some((offset, c)) = text.char_indices().find(|(_, c)| is_foreign(*c)) {
+        let message = format!("hidden character U+{:04X}", u32::from(c));
+        let problem = Diagnostic::new(Code::R001, at(Span::of(text, offset)), message);
+        return Err(problem.help("remove it").with_line_of(text));
+    }
+    Ok(text)
 }
 
 /// Reads a file of parameters: one key each, a scalar or a list of them, as the file spells them.

@@ -215,20 +215,26 @@ async fn gather(cx: &ToolContext<'_>, files: &[RelPath], asked: &str) -> ToolOut
             Content::Notice(notice) => skipped.push(notice),
         }
     }
+    text.push_str(&ending(&left, &skipped));
+    parts.push(Part::Text(text));
+    ToolOutput { llm_content: parts, display: super::Display::Markdown(format!("Read {read} file(s)")), command: None }
+}
+
+/// Names what was not read.
+fn ending(left: &[String], skipped: &[String]) -> String {
     let list = |names: &[String]| {
         let more = names.len().saturating_sub(NAMED);
         let shown = names[..names.len() - more].join("\n");
         if more == 0 { shown } else { format!("{shown}\n... and {more} more") }
     };
-    text.push_str("--- End of content ---");
+    let mut text = "--- End of content ---".to_owned();
     if !left.is_empty() {
-        text.push_str(&format!("\n{} files did not fit; read them by themselves:\n{}", left.len(), list(&left)));
+        text.push_str(&format!("\n{} files did not fit; read them by themselves:\n{}", left.len(), list(left)));
     }
     if !skipped.is_empty() {
-        text.push_str(&format!("\nSkipped:\n{}", list(&skipped)));
+        text.push_str(&format!("\nSkipped:\n{}", list(skipped)));
     }
-    parts.push(Part::Text(text));
-    ToolOutput { llm_content: parts, display: super::Display::Markdown(format!("Read {read} file(s)")), command: None }
+    text
 }
 
 /// Returns a file as the model can take it: of a document its text, of a notebook its cells.

@@ -122,38 +122,7 @@ impl Call for SearchCall {
             if found.is_empty() {
                 return Ok(ToolOutput::text(format!("No matches found {about}."), "No matches found"));
             }
-            let total: usize = found.iter().map(|(_, lines)| lines.len()).sum();
-            let cut = total > most;
-            let shown = total.min(most);
-            let noun = if shown == 1 { "match" } else { "matches" };
-            let mut text = format!("Found {shown} {noun} {about}:\n---");
-            let mut left = shown;
-            for (path, lines) in found {
-                if left == 0 {
-                    break;
-                }
-                let name = match &outside {
-                    Some(folder) => names::one_line(&path.under(folder)),
-                    None => names::relative(&path),
-                };
-                text.push_str(&format!("\nFile: {name}"));
-                for line in lines.iter().take(left) {
-                    text.push_str(&format!("\nL{}: {}", line.number, line.text));
-                }
-                left -= lines.len().min(left);
-                text.push_str("\n---");
-            }
-            if cut {
-                text.push_str(&format!(
-                    "\nWARNING: Results truncated to prevent context overflow. To see more results:\n\
-                     - Use a more specific pattern to reduce matches\n\
-                     - Add file filters with the 'include' parameter (e.g., \"*.js\", \"src/**\")\n\
-                     - Specify a narrower 'path' to search in a subdirectory\n\
-                     - Increase 'maxResults' parameter if you need more matches (current: {most})"
-                ));
-            }
-            let display = format!("Found {shown} {noun}{}", if cut { " (truncated)" } else { "" });
-            Ok(ToolOutput::text(text, display))
+            Ok(listed(&found, most, outside.as_deref(), &about))
         })
     }
 }
@@ -281,6 +250,42 @@ fn searcher() -> Searcher {
         .heap_limit(Some(LINE_BYTES))
         .line_number(true)
         .build()
+}
+
+/// Lists the matches, at most so many.
+fn listed(found: &[(RelPath, Vec<Line>)], most: usize, outside: Option<&Path>, about: &str) -> ToolOutput {
+    let total: usize = found.iter().map(|(_, lines)| lines.len()).sum();
+    let cut = total > most;
+    let shown = total.min(most);
+    let noun = if shown == 1 { "match" } else { "matches" };
+    let mut text = format!("Found {shown} {noun} {about}:\n---");
+    let mut left = shown;
+    for (path, lines) in found {
+        if left == 0 {
+            break;
+        }
+        let name = match &outside {
+            Some(folder) => names::one_line(&path.under(folder)),
+            None => names::relative(path),
+        };
+        text.push_str(&format!("\nFile: {name}"));
+        for line in lines.iter().take(left) {
+            text.push_str(&format!("\nL{}: {}", line.number, line.text));
+        }
+        left -= lines.len().min(left);
+        text.push_str("\n---");
+    }
+    if cut {
+        text.push_str(&format!(
+            "\nWARNING: Results truncated to prevent context overflow. To see more results:\n\
+             - Use a more specific pattern to reduce matches\n\
+             - Add file filters with the 'include' parameter (e.g., \"*.js\", \"src/**\")\n\
+             - Specify a narrower 'path' to search in a subdirectory\n\
+             - Increase 'maxResults' parameter if you need more matches (current: {most})"
+        ));
+    }
+    let display = format!("Found {shown} {noun}{}", if cut { " (truncated)" } else { "" });
+    ToolOutput::text(text, display)
 }
 
 /// Searches one file; one that cannot be read has no matches.

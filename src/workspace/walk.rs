@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::FileType;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -176,21 +176,7 @@ fn read_folder(
     walk: &mut Walk,
 ) -> Vec<(RelPath, Arc<Level>)> {
     let absolute: PathBuf = folder.under(source.root());
-    let entries = match std::fs::read_dir(&absolute) {
-        Ok(entries) => entries,
-        // A directory with staged files only is not an error.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
-        Err(_) => {
-            walk.unreadable.push(folder.clone());
-            return Vec::new();
-        }
-    };
-    let entries: Vec<std::io::Result<(OsString, FileType)>> =
-        entries.map(|entry| entry.and_then(|entry| Ok((entry.file_name(), entry.file_type()?)))).collect();
-    if entries.iter().any(Result::is_err) {
-        walk.unreadable.push(folder.clone());
-    }
-    let entries: Vec<(OsString, FileType)> = entries.into_iter().flatten().collect();
+    let entries = entries(&absolute, folder, walk);
     let level = match is_start {
         true => Arc::clone(level),
         false => level.enter_listed(source, folder, |name| entries.iter().any(|(other, _)| other == name)),
@@ -224,6 +210,25 @@ fn read_folder(
         }
     }
     folders
+}
+
+/// Returns the names of a directory; what cannot be read is noted.
+fn entries(absolute: &Path, folder: &RelPath, walk: &mut Walk) -> Vec<(OsString, FileType)> {
+    let entries = match std::fs::read_dir(absolute) {
+        Ok(entries) => entries,
+        // A directory with staged files only is not an error.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
+        Err(_) => {
+            walk.unreadable.push(folder.clone());
+            return Vec::new();
+        }
+    };
+    let entries: Vec<std::io::Result<(OsString, FileType)>> =
+        entries.map(|entry| entry.and_then(|entry| Ok((entry.file_name(), entry.file_type()?)))).collect();
+    if entries.iter().any(Result::is_err) {
+        walk.unreadable.push(folder.clone());
+    }
+    entries.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

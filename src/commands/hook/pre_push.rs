@@ -11,6 +11,7 @@ use crate::git::Git;
 use crate::git::trusted::TrustedTree;
 use crate::run::Failure;
 use crate::run::recipe::Surroundings;
+use crate::settings::Environment;
 
 /// A review reads more than a check of what is staged.
 const BUDGET: Duration = Duration::from_secs(120);
@@ -37,20 +38,7 @@ pub(super) async fn run(
     let environment = asked.environment;
     let remote =
         given(remote).or_else(|| environment.value("PRE_COMMIT_REMOTE_NAME")).unwrap_or_else(|| "origin".to_owned());
-    let updates = if environment.value("PRE_COMMIT").is_some() && environment.value("PRE_COMMIT_REMOTE_NAME").is_some()
-    {
-        // pre-commit has read standard input itself; for a new branch it says only where that branch is.
-        let local = ["PRE_COMMIT_TO_REF", "PRE_COMMIT_LOCAL_BRANCH"].iter().find_map(|name| environment.value(name));
-        vec![Update {
-            local: local.unwrap_or_else(|| "HEAD".to_owned()),
-            remote: environment.value("PRE_COMMIT_FROM_REF"),
-        }]
-    } else if std::io::stdin().is_terminal() {
-        Vec::new()
-    } else {
-        let read = read_standard_input(tokio::io::stdin(), CAP, FIRST_BYTE).await;
-        updates(&read.map_err(HookError::StandardInput)?.text)
-    };
+    let updates = pushed(environment).await?;
     let mut ranges: Vec<(String, String)> = Vec::new();
     for update in &updates {
         if let Some(range) = range(&git, update, &remote)
@@ -80,6 +68,23 @@ pub(super) async fn run(
         exit = exit.or_worse(asked.judge(reply, out, err)?);
     }
     Ok(exit)
+}
+
+/// Returns what is pushed, as git or pre-commit says it.
+async fn pushed(environment: &Environment) -> Result<Vec<Update>, HookError> {
+    Ok(if environment.value("PRE_COMMIT").is_some() && environment.value("PRE_COMMIT_REMOTE_NAME").is_some() {
+        // pre-commit has read standard input itself; for a new branch it says only where that branch is.
+        let local = ["PRE_COMMIT_TO_REF", "PRE_COMMIT_LOCAL_BRANCH"].iter().find_map(|name| environment.value(name));
+        vec![Update {
+            local: local.unwrap_or_else(|| "HEAD".to_owned()),
+            remote: environment.value("PRE_COMMIT_FROM_REF"),
+        }]
+    } else if std::io::stdin().is_terminal() {
+        Vec::new()
+    } else {
+        let read = read_standard_input(tokio::io::stdin(), CAP, FIRST_BYTE).await;
+        updates(&read.map_err(HookError::StandardInput)?.text)
+    })
 }
 
 /// Returns the names of the recipe's parameters.

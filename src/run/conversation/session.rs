@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use crate::agent::session::{self, Header, Session};
 use crate::base::digest::sha256;
 use crate::cli::RunArgs;
+use crate::cli::run::SessionArgs;
 use crate::event::Event;
 use crate::exit::Exit;
 use crate::model::Message;
@@ -53,17 +54,7 @@ impl RunSession {
     ) -> Result<RunSession, Failure> {
         let flags = &arguments.session;
         let goes_on = flags.continue_last || flags.resume.is_some();
-        if flags.fork_session && !goes_on {
-            return Err(usage("--fork-session needs a session: --continue or --resume ID"));
-        }
-        if goes_on && flags.session_id.is_some() && !flags.fork_session {
-            return Err(usage("--session-id names a new session: add --fork-session, or leave it out"));
-        }
-        for id in [&flags.session_id, &flags.resume].into_iter().flatten() {
-            if !is_id(id) {
-                return Err(usage(&format!("`{id}` is not a session id: 1 to 64 letters, digits, `-` and `_`")));
-            }
-        }
+        check(flags, goes_on)?;
         let id = flags.session_id.clone().unwrap_or_else(|| run_id.to_owned());
         let off = |warnings| {
             let writer = Mutex::new(Writer::Off);
@@ -197,6 +188,22 @@ fn find(all: &Path, own: &Path, id: Option<&str>) -> Result<PathBuf, SessionErro
         let last = last.and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
         SessionError::Unknown { id: id.to_owned(), last }
     })
+}
+
+/// Refuses flags of sessions that contradict each other.
+fn check(flags: &SessionArgs, goes_on: bool) -> Result<(), Failure> {
+    if flags.fork_session && !goes_on {
+        return Err(usage("--fork-session needs a session: --continue or --resume ID"));
+    }
+    if goes_on && flags.session_id.is_some() && !flags.fork_session {
+        return Err(usage("--session-id names a new session: add --fork-session, or leave it out"));
+    }
+    for id in [&flags.session_id, &flags.resume].into_iter().flatten() {
+        if !is_id(id) {
+            return Err(usage(&format!("`{id}` is not a session id: 1 to 64 letters, digits, `-` and `_`")));
+        }
+    }
+    Ok(())
 }
 
 /// Names the directory of a workspace's sessions.

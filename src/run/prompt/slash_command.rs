@@ -198,12 +198,26 @@ impl Commands {
         for message in &command.warnings {
             expanded.events.push(Event::Warning { message: message.clone() });
         }
-        for segment in command.segments(name, arguments).map_err(PromptError::CommandFile)? {
+        let segments = command.segments(name, arguments).map_err(PromptError::CommandFile)?;
+        self.fill(segments, &shown, place.trusted, reader, &mut expanded).await?;
+        Ok(Some(expanded))
+    }
+
+    /// Writes the segments of a command, with what its files and programs say.
+    async fn fill(
+        &self,
+        segments: Vec<Segment>,
+        shown: &str,
+        trusted: bool,
+        reader: &Reader<'_>,
+        expanded: &mut Expanded,
+    ) -> Result<(), Failure> {
+        for segment in segments {
             match segment {
                 Segment::Text(text) => expanded.text.push_str(&text),
                 Segment::File(path) => match reader.include(&path).await? {
                     None => {
-                        return Err(PromptError::CommandInclude { file: shown, path }.into());
+                        return Err(PromptError::CommandInclude { file: shown.to_owned(), path }.into());
                     }
                     Some(parts) => {
                         for part in parts {
@@ -214,17 +228,17 @@ impl Commands {
                         }
                     }
                 },
-                Segment::Shell(command) if !place.trusted => {
+                Segment::Shell(command) if !trusted => {
                     let message = format!(
                         "{shown}: !{{{command}}} left out: this checkout is not trusted (`qwen policy trust`, or --trust-checkout)"
                     );
                     expanded.text.push_str("[left out: this checkout is not trusted to run commands]");
                     expanded.events.push(Event::Warning { message });
                 }
-                Segment::Shell(command) => self.run(&command, &shown, reader, &mut expanded).await?,
+                Segment::Shell(command) => self.run(&command, shown, reader, expanded).await?,
             }
         }
-        Ok(Some(expanded))
+        Ok(())
     }
 
     /// Returns the names of all commands and skills, without the slash.

@@ -32,26 +32,14 @@ pub struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Reads what the prompt names and returns the message, and events to show.
-    ///
-    /// Everything is read through the tools and under the policy: a file that must not be read is an error if a flag or
-    /// `@` names it, and is left out if the prompt only mentions it.
-    pub async fn message(&self) -> Result<(Vec<Part>, Vec<Event>), Failure> {
-        let mut warnings = Vec::new();
-        let mut included = String::new();
-        let mut media = self.images.to_vec();
+    /// Returns what was typed; the files that it names are included.
+    async fn typed(
+        &self,
+        included: &mut String,
+        media: &mut Vec<Part>,
+        warnings: &mut Vec<String>,
+    ) -> Result<String, Failure> {
         let mut task = String::new();
-        for file in self.files {
-            let text = self.file(file).await?;
-            included.push_str(&text);
-        }
-        if let Some(read) = &self.prompt.read {
-            task.push_str(read.trim_end_matches('\n'));
-            if !self.prompt.typed.is_empty() {
-                task.push_str("\n\n");
-            }
-        }
-        let begins = task.len();
         for piece in &self.prompt.typed {
             match piece {
                 Piece::Text(text) => task.push_str(text),
@@ -77,6 +65,31 @@ impl Task<'_> {
                 },
             }
         }
+        Ok(task)
+    }
+
+    /// Reads what the prompt names and returns the message, and events to show.
+    ///
+    /// Everything is read through the tools and under the policy: a file that must not be read is an error if a flag or
+    /// `@` names it, and is left out if the prompt only mentions it.
+    pub async fn message(&self) -> Result<(Vec<Part>, Vec<Event>), Failure> {
+        let mut warnings = Vec::new();
+        let mut included = String::new();
+        let mut media = self.images.to_vec();
+        let mut task = String::new();
+        for file in self.files {
+            let text = self.file(file).await?;
+            included.push_str(&text);
+        }
+        if let Some(read) = &self.prompt.read {
+            task.push_str(read.trim_end_matches('\n'));
+            if !self.prompt.typed.is_empty() {
+                task.push_str("\n\n");
+            }
+        }
+        let begins = task.len();
+        let typed = self.typed(&mut included, &mut media, &mut warnings).await?;
+        task.push_str(&typed);
         let mut events: Vec<Event> = warnings.into_iter().map(|message| Event::Warning { message }).collect();
         if let Some(called) = self.commands.expand(&self.prompt.typed_text(), &self.reader).await? {
             task.truncate(begins);

@@ -173,32 +173,7 @@ impl Action {
     ) -> Done {
         match self {
             Action::Command(plan) => command(plan, runner, timeout, variables).await,
-            Action::Repeat { times, plan } => {
-                let deadline = Instant::now() + timeout;
-                let (mut codes, mut failures, mut output) = (String::new(), 0, String::new());
-                for number in 1..=*times {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Done { exit_code: None, output, timed_out: true };
-                    }
-                    let done = command(plan, runner, left, variables).await;
-                    let passed = done.exit_code == Some(0);
-                    codes.push(if passed { '.' } else { 'F' });
-                    if !passed {
-                        failures += 1;
-                        if failures <= 3 {
-                            let tail = verify::middle_cut(&done.output, 4_000);
-                            let how = match done.exit_code {
-                                Some(code) => format!("exit code {code}"),
-                                None => "no exit code".to_owned(),
-                            };
-                            output.push_str(&format!("--- run {number}, {how} ---\n{tail}\n"));
-                        }
-                    }
-                }
-                let summary = format!("{times} runs, {failures} failed: {codes}\n{output}");
-                Done { exit_code: Some(i32::from(failures > 0)), output: summary, timed_out: false }
-            }
+            Action::Repeat { times, plan } => repeat(*times, plan, runner, timeout, variables).await,
             Action::Shape { source, target } => match (text(place.workspace, source), text(place.workspace, target)) {
                 (Ok(source), Ok(target)) => verdict(shape::differences(&source, &target)),
                 (Err(problem), _) | (_, Err(problem)) => verdict(vec![problem]),
@@ -264,6 +239,40 @@ pub fn variables(
         variables.0.insert(name.clone(), active.text(text)?);
     }
     Ok(variables)
+}
+
+/// Runs a command several times; one failure is a failure.
+async fn repeat(
+    times: u32,
+    plan: &CommandPlan,
+    runner: &dyn CommandRunner,
+    timeout: Duration,
+    variables: &Variables,
+) -> Done {
+    let deadline = Instant::now() + timeout;
+    let (mut codes, mut failures, mut output) = (String::new(), 0, String::new());
+    for number in 1..=times {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Done { exit_code: None, output, timed_out: true };
+        }
+        let done = command(plan, runner, left, variables).await;
+        let passed = done.exit_code == Some(0);
+        codes.push(if passed { '.' } else { 'F' });
+        if !passed {
+            failures += 1;
+            if failures <= 3 {
+                let tail = verify::middle_cut(&done.output, 4_000);
+                let how = match done.exit_code {
+                    Some(code) => format!("exit code {code}"),
+                    None => "no exit code".to_owned(),
+                };
+                output.push_str(&format!("--- run {number}, {how} ---\n{tail}\n"));
+            }
+        }
+    }
+    let summary = format!("{times} runs, {failures} failed: {codes}\n{output}");
+    Done { exit_code: Some(i32::from(failures > 0)), output: summary, timed_out: false }
 }
 
 async fn command(plan: &CommandPlan, runner: &dyn CommandRunner, timeout: Duration, variables: &Variables) -> Done {
@@ -344,11 +353,6 @@ impl Check {
     #[must_use]
     pub fn with(self, variables: Variables) -> Check {
         Check { variables, ..self }
-    }
-
-    /// Tells whether it runs on the unchanged tree.
-    pub fn is_on_base(&self) -> bool {
-        self.on_base
     }
 }
 

@@ -76,6 +76,26 @@ pub struct Listing {
     pub notes: Vec<String>,
 }
 
+/// Entries of a list, and what is wrong with it.
+type Listed = Result<(Vec<Value>, Option<String>), Trouble>;
+
+impl Listing {
+    /// Returns the entries of a list that a server need not have, and notes what is wrong with it.
+    fn optional(&mut self, what: &str, listed: Option<Listed>) -> Vec<Value> {
+        match listed {
+            Some(Ok((entries, note))) => {
+                self.notes.extend(note);
+                entries
+            }
+            Some(Err(trouble)) => {
+                self.notes.push(format!("its {what} cannot be listed: {}", words(&trouble)));
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
+    }
+}
+
 /// Why a server is not there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
@@ -236,16 +256,12 @@ impl Server {
             }
         };
         let prompts = async {
-            match capabilities.prompts {
-                Some(_) => Some(connection.list("prompts", most, list_prompts).await),
-                None => None,
-            }
+            capabilities.prompts.as_ref()?;
+            Some(connection.list("prompts", most, list_prompts).await)
         };
         let resources = async {
-            match capabilities.resources {
-                Some(_) => Some(connection.list("resources", most, list_resources).await),
-                None => None,
-            }
+            capabilities.resources.as_ref()?;
+            Some(connection.list("resources", most, list_resources).await)
         };
         let (tools, prompts, resources) = tokio::join!(tools, prompts, resources);
         if let Some((tools, notes)) = tools.map_err(|trouble| Unopened {
@@ -258,24 +274,12 @@ impl Server {
             listing.tools = tools;
             listing.notes.extend(notes);
         }
-        match prompts {
-            Some(Ok((entries, note))) => {
-                listing.prompts = entries.iter().filter_map(prompt_of).collect();
-                listing.notes.extend(note);
-            }
-            Some(Err(trouble)) => listing.notes.push(format!("its prompts cannot be listed: {}", words(&trouble))),
-            None => {}
-        }
-        match resources {
-            Some(Ok((entries, note))) => {
-                let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
-                let resource = |entry: &Value| Some((text(entry, "uri")?, text(entry, "name").unwrap_or_default()));
-                listing.resources = entries.iter().filter_map(resource).collect();
-                listing.notes.extend(note);
-            }
-            Some(Err(trouble)) => listing.notes.push(format!("its resources cannot be listed: {}", words(&trouble))),
-            None => {}
-        }
+        let prompts = listing.optional("prompts", prompts);
+        listing.prompts = prompts.iter().filter_map(prompt_of).collect();
+        let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
+        let resource = |entry: &Value| Some((text(entry, "uri")?, text(entry, "name").unwrap_or_default()));
+        let resources = listing.optional("resources", resources);
+        listing.resources = resources.iter().filter_map(resource).collect();
         Ok(listing)
     }
 
