@@ -129,23 +129,16 @@ fn validate(
             .map(|path| path.strip_prefix(&environment.cwd).unwrap_or(path).display().to_string())
             .collect(),
     };
-    let top = place.top();
     // Whoever validates a recipe means the file as it is there.
     let trusted = Trusted::as_it_lies();
-    let surroundings = surroundings(place, top, environment, &trusted);
+    let surroundings = surroundings(place, place.top(), environment, &trusted);
     let mut wrong: Vec<Diagnostic> = Vec::new();
     for word in &words {
         match surroundings.with_library(|library| library.load(word)) {
             Ok(recipe) => {
+                let kind = if strict { "error" } else { "warning" };
                 for warning in &recipe.warnings {
-                    print(
-                        out,
-                        &format!(
-                            "{}: {}\n",
-                            if strict { "error" } else { "warning" },
-                            escape_lines(&warning.to_string())
-                        ),
-                    )?;
+                    print(out, &format!("{kind}: {}\n", escape_lines(&warning.to_string())))?;
                 }
                 if strict && !recipe.warnings.is_empty() {
                     wrong.extend(recipe.warnings);

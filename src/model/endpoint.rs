@@ -56,6 +56,18 @@ pub enum EndpointError {
     },
 }
 
+/// Adds the scheme that an address without one means: `http` for this machine.
+fn with_scheme(text: &str) -> String {
+    if text.contains("://") {
+        text.to_owned()
+    } else {
+        let host = text.split(['/', ':']).next().unwrap_or_default();
+        let scheme =
+            if host == "localhost" || host.starts_with("127.") || text.starts_with("[::1]") { "http" } else { "https" };
+        format!("{scheme}://{text}")
+    }
+}
+
 impl Endpoint {
     /// Parses a base URL in any of the forms that people paste.
     ///
@@ -70,18 +82,7 @@ impl Endpoint {
         if text.is_empty() {
             return Err(invalid("it is empty"));
         }
-        let with_scheme = if text.contains("://") {
-            text.to_owned()
-        } else {
-            let host = text.split(['/', ':']).next().unwrap_or_default();
-            let scheme = if host == "localhost" || host.starts_with("127.") || text.starts_with("[::1]") {
-                "http"
-            } else {
-                "https"
-            };
-            format!("{scheme}://{text}")
-        };
-        let mut base = Url::parse(&with_scheme).map_err(|error| invalid(&error.to_string()))?;
+        let mut base = Url::parse(&with_scheme(text)).map_err(|error| invalid(&error.to_string()))?;
         if !matches!(base.scheme(), "http" | "https") {
             return Err(invalid("the scheme must be http or https"));
         }

@@ -311,18 +311,7 @@ impl<'a> Tolerant<'a> {
                     return Ok(Value::Object(object));
                 }
                 Some(b'"' | b'\'') => self.string()?,
-                Some(byte) if byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'$') => {
-                    let start = self.at;
-                    while self
-                        .bytes
-                        .get(self.at)
-                        .is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'-'))
-                    {
-                        self.at += 1;
-                    }
-                    note(&mut self.steps, "unquoted_key");
-                    self.text[start..self.at].to_owned()
-                }
+                Some(byte) if byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'$') => self.unquoted_key(),
                 Some(_) => return self.bad("expected a property name"),
             };
             self.spaces()?;
@@ -343,6 +332,19 @@ impl<'a> Tolerant<'a> {
             }
             after_comma = self.bytes[self.at - 1] == b',';
         }
+    }
+
+    fn unquoted_key(&mut self) -> String {
+        let start = self.at;
+        while self
+            .bytes
+            .get(self.at)
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'-'))
+        {
+            self.at += 1;
+        }
+        note(&mut self.steps, "unquoted_key");
+        self.text[start..self.at].to_owned()
     }
 
     fn array(&mut self, depth: usize) -> Result<Value, Stop> {

@@ -45,24 +45,7 @@ pub fn command(pattern: &str) -> Result<(Vec<&str>, bool), String> {
 pub(crate) fn layer(recipe: &str, needs: Option<&Needs>, answer_only: bool) -> Result<Layer, Diagnostic> {
     let none = Needs::default();
     let needs = needs.unwrap_or(&none);
-    let is_needed = |list: &Option<Vec<Text>>| list.as_ref().is_some_and(|list| !list.is_empty());
-    let (create, delete) = (is_needed(&needs.create), is_needed(&needs.delete));
-    let writes = is_needed(&needs.write) || create || delete;
-    let mut denied: Vec<ToolId> = Vec::new();
-    for (names, is_needed) in [
-        (&READING[..], is_needed(&needs.read)),
-        (&WRITING[..], writes),
-        (&[ToolId::SaveMemory], writes),
-        (&RUNNING[..], is_needed(&needs.run)),
-        (&WEB[..], is_needed(&needs.net)),
-        (&ACTING[..], !answer_only),
-    ] {
-        if !is_needed {
-            denied.extend(names);
-        }
-    }
-    denied.sort_unstable();
-    denied.dedup();
+    let denied = denied(needs, answer_only);
     let nothing = (needs.tools.is_some() || answer_only).then(Vec::new);
     let spanned = |tool: ToolId| Spanned { value: tool.to_string(), span: Span::START };
     let file = PolicyFile {
@@ -75,8 +58,8 @@ pub(crate) fn layer(recipe: &str, needs: Option<&Needs>, answer_only: bool) -> R
             read: Some(ReadPaths { allow: Some(globs([needs.read.as_ref()])), deny: Vec::new() }),
             write: Some(WritePaths {
                 allow: Some(globs([needs.write.as_ref(), needs.create.as_ref(), needs.delete.as_ref()])),
-                create: Some(create),
-                delete: Some(delete),
+                create: Some(is_needed(&needs.create)),
+                delete: Some(is_needed(&needs.delete)),
                 ..WritePaths::default()
             }),
             protected: None,
@@ -100,6 +83,31 @@ pub(crate) fn layer(recipe: &str, needs: Option<&Needs>, answer_only: bool) -> R
     };
     let whole = serde_json::to_string(needs).unwrap_or_default();
     Layer::made(&format!("recipe:{recipe}"), &format!("{recipe} {answer_only} {whole}"), file)
+}
+
+fn is_needed(list: &Option<Vec<Text>>) -> bool {
+    list.as_ref().is_some_and(|list| !list.is_empty())
+}
+
+/// Returns the tools of which nothing is needed.
+fn denied(needs: &Needs, answer_only: bool) -> Vec<ToolId> {
+    let writes = [&needs.write, &needs.create, &needs.delete].into_iter().any(is_needed);
+    let mut denied: Vec<ToolId> = Vec::new();
+    for (names, is_needed) in [
+        (&READING[..], is_needed(&needs.read)),
+        (&WRITING[..], writes),
+        (&[ToolId::SaveMemory], writes),
+        (&RUNNING[..], is_needed(&needs.run)),
+        (&WEB[..], is_needed(&needs.net)),
+        (&ACTING[..], !answer_only),
+    ] {
+        if !is_needed {
+            denied.extend(names);
+        }
+    }
+    denied.sort_unstable();
+    denied.dedup();
+    denied
 }
 
 fn at<T>(text: &Text, value: T) -> Spanned<T> {

@@ -3,17 +3,16 @@
 use super::check::{Checker, untrusted};
 use super::file::{CacheKey, OnEmpty, OutputKind};
 use super::render;
-use crate::base::{Code, Diagnostic, Location, Span};
+use crate::base::{Code, Diagnostic, Location};
 
 impl Checker<'_> {
     pub(super) fn warn(&mut self) {
         let file = self.file.clone();
+        let mut warnings = Vec::new();
         let mut warn = |code: Code, place: &Location, message: String| {
-            self.warnings.push(Diagnostic::new(code, place.clone(), message));
+            warnings.push(Diagnostic::new(code, place.clone(), message));
         };
-        let at = |path: &str| {
-            file.places.of(path).unwrap_or_else(|| Location { file: self.source.into(), span: Span::START })
-        };
+        let at = |path: &str| self.at(path);
         for name in file.params.iter().flat_map(|params| params.keys()) {
             if !self.used.contains(&format!("params.{name}")) {
                 warn(Code::W101, &at(&format!("params.{name}")), format!("the parameter `{name}` is not used"));
@@ -52,11 +51,9 @@ impl Checker<'_> {
                 .any(|list| list.as_ref().is_some_and(|list| !list.is_empty()))
         });
         if acts && !untrusted(&file).is_empty() {
-            warn(
-                Code::W107,
-                &at("needs"),
-                "untrusted text comes with permission to write, run or use the network".to_owned(),
-            );
+            let message = "untrusted text comes with permission to write, run or use the network".to_owned();
+            warn(Code::W107, &at("needs"), message);
         }
+        self.warnings = warnings;
     }
 }

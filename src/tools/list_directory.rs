@@ -63,6 +63,25 @@ struct ListCall {
     git: bool,
 }
 
+/// Shows the names, at most so many, and how many were left out by whose rules.
+fn listing(shown: &str, mut lines: Vec<String>, ignored: [(usize, &str); 2]) -> ToolOutput {
+    let count = lines.len();
+    lines.truncate(SHOWN);
+    if count > SHOWN {
+        lines.push(format!("... and {} more; use glob with a pattern", count - SHOWN));
+    }
+    let mut text = match count {
+        0 => format!("Directory {shown} is empty."),
+        _ => format!("Directory listing for {shown}:\n{}", lines.join("\n")),
+    };
+    let counts: Vec<String> =
+        ignored.iter().filter(|(count, _)| *count > 0).map(|(count, by)| format!("{count} {by}-ignored")).collect();
+    if !counts.is_empty() {
+        text.push_str(&format!("\n\n({})", counts.join(", ")));
+    }
+    ToolOutput::text(text, format!("Listed {count} item(s)."))
+}
+
 impl Call for ListCall {
     fn accesses(&self) -> Vec<Access> {
         vec![Access::List { path: self.path.clone() }]
@@ -101,24 +120,8 @@ impl Call for ListCall {
                     (false, false) => files.push(names::one_line(name.as_ref())),
                 }
             }
-            let count = folders.len() + files.len();
-            let mut lines: Vec<String> = folders.into_iter().chain(files).take(SHOWN).collect();
-            if count > SHOWN {
-                lines.push(format!("... and {} more; use glob with a pattern", count - SHOWN));
-            }
-            let mut text = match count {
-                0 => format!("Directory {shown} is empty."),
-                _ => format!("Directory listing for {shown}:\n{}", lines.join("\n")),
-            };
-            let counts: Vec<String> = [(git_ignored, "git"), (qwen_ignored, "qwen")]
-                .iter()
-                .filter(|(count, _)| *count > 0)
-                .map(|(count, by)| format!("{count} {by}-ignored"))
-                .collect();
-            if !counts.is_empty() {
-                text.push_str(&format!("\n\n({})", counts.join(", ")));
-            }
-            Ok(ToolOutput::text(text, format!("Listed {count} item(s).")))
+            let ignored = [(git_ignored, "git"), (qwen_ignored, "qwen")];
+            Ok(listing(shown, folders.into_iter().chain(files).collect(), ignored))
         })
     }
 }

@@ -111,6 +111,33 @@ struct ManyCall {
     git: bool,
 }
 
+impl ManyCall {
+    /// Sorts the patterns into names of files and globs.
+    fn named_and_globs(&self, cx: &ToolContext<'_>) -> (Vec<RelPath>, Vec<String>) {
+        let root = cx.workspace.root();
+        // Names of files are taken as they are: a `[` in one is not a pattern.
+        let mut named: Vec<RelPath> = Vec::new();
+        let mut globs: Vec<String> = Vec::new();
+        for pattern in &self.patterns {
+            let absolute = names::absolute(root, Path::new(pattern));
+            let Some(path) = RelPath::below(root, &absolute) else { continue };
+            match cx.workspace.look(&absolute) {
+                Ok(Some(Node::File { .. })) if named.contains(&path) => {}
+                Ok(Some(Node::File { .. })) => named.push(path),
+                Ok(Some(Node::Dir)) => {
+                    let folder = globset::escape(&path.as_path().to_string_lossy());
+                    let below = if self.recursive { "**" } else { "*" };
+                    globs.push(if path.is_root() { below.to_owned() } else { format!("{folder}/{below}") });
+                }
+                Ok(Some(Node::Link(_) | Node::Other) | None) | Err(_) => {
+                    globs.push(path.as_path().to_string_lossy().into_owned());
+                }
+            }
+        }
+        (named, globs)
+    }
+}
+
 impl Call for ManyCall {
     fn accesses(&self) -> Vec<Access> {
         vec![Access::Search { root: PathBuf::from("."), patterns: self.patterns.clone() }]
@@ -123,27 +150,8 @@ impl Call for ManyCall {
     fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let scope = search::Scope::new(Path::new("."), grant, cx)?;
-            let root = cx.workspace.root();
             let asked = self.describe();
-            // Names of files are taken as they are: a `[` in one is not a pattern.
-            let mut named: Vec<RelPath> = Vec::new();
-            let mut globs: Vec<String> = Vec::new();
-            for pattern in &self.patterns {
-                let absolute = names::absolute(root, Path::new(pattern));
-                let Some(path) = RelPath::below(root, &absolute) else { continue };
-                match cx.workspace.look(&absolute) {
-                    Ok(Some(Node::File { .. })) if named.contains(&path) => {}
-                    Ok(Some(Node::File { .. })) => named.push(path),
-                    Ok(Some(Node::Dir)) => {
-                        let folder = globset::escape(&path.as_path().to_string_lossy());
-                        let below = if self.recursive { "**" } else { "*" };
-                        globs.push(if path.is_root() { below.to_owned() } else { format!("{folder}/{below}") });
-                    }
-                    Ok(Some(Node::Link(_) | Node::Other) | None) | Err(_) => {
-                        globs.push(path.as_path().to_string_lossy().into_owned());
-                    }
-                }
-            }
+            let (mut named, globs) = self.named_and_globs(cx);
             let set = glob_set("paths", globs.iter().map(String::as_str))?;
             let ManyCall { exclude, git, .. } = *self;
             let rules = ignore::Rules::of_source(scope.source.clone());

@@ -318,27 +318,37 @@ fn search_one(
                     bounded::regular(&path, names::MOST_BYTES).unwrap_or_default()
                 }
             };
-            let Some(decoded) = Decoded::from_bytes(&content) else { return Ok(Vec::new()) };
-            let mut lines = Vec::new();
-            for (number, line) in (1..).zip(decoded.text.lines()) {
-                match regex.is_match(line) {
-                    Ok(true) => lines.push(Line { number, text: shown(line.as_bytes()) }),
-                    Ok(false) => {}
-                    Err(error) => {
-                        let place = names::relative(&file.path);
-                        return Err(ToolError::failed(format!(
-                            "the pattern is too costly for {place} line {number} ({error}); write it without \
-                             look-around or back-references"
-                        )));
-                    }
-                }
-                if lines.len() >= most {
-                    break;
-                }
-            }
-            Ok(lines)
+            search_text(&content, &file.path, regex, most)
         }
     }
+}
+
+/// Searches a text line by line.
+fn search_text(
+    content: &[u8],
+    path: &RelPath,
+    regex: &fancy_regex::Regex,
+    most: usize,
+) -> Result<Vec<Line>, ToolError> {
+    let Some(decoded) = Decoded::from_bytes(content) else { return Ok(Vec::new()) };
+    let mut lines = Vec::new();
+    for (number, line) in (1..).zip(decoded.text.lines()) {
+        match regex.is_match(line) {
+            Ok(true) => lines.push(Line { number, text: shown(line.as_bytes()) }),
+            Ok(false) => {}
+            Err(error) => {
+                let place = names::relative(path);
+                return Err(ToolError::failed(format!(
+                    "the pattern is too costly for {place} line {number} ({error}); write it without \
+                     look-around or back-references"
+                )));
+            }
+        }
+        if lines.len() >= most {
+            break;
+        }
+    }
+    Ok(lines)
 }
 
 /// Collects the first matching lines of a file.

@@ -55,7 +55,6 @@ fn lone_return(text: &str) -> Option<usize> {
 fn translate(file: &str, text: &str, error: &Error) -> Diagnostic {
     let error = error.without_snippet();
     let span = error.location().map(Span::from).unwrap_or_default();
-    let Span { line, column } = span;
     let message = match error {
         Error::SerdeUnknownField { field, expected, .. } => unknown("key", field, expected),
         Error::SerdeUnknownVariant { variant, expected, .. } => unknown("value", variant, expected),
@@ -85,24 +84,24 @@ fn translate(file: &str, text: &str, error: &Error) -> Diagnostic {
                 format!("too large or too deep ({breach})")
             }
         }
-        other => {
-            let text = other.to_string();
-            let text = text.strip_prefix("error: ").unwrap_or(&text);
-            // The place is in front already.
-            let text = match text.rfind(" at line ") {
-                Some(end) if line != 0 => &text[..end],
-                _ => text,
-            };
-            let first = text.lines().next().unwrap_or("not understood").trim().to_owned();
-            let mut rest =
-                first.strip_prefix(&format!("line {line} column {column}: ")).map(str::to_owned).unwrap_or(first);
-            if rest.ends_with('.') {
-                rest.pop();
-            }
-            rest
-        }
+        other => first_line(&other.to_string(), span),
     };
     Diagnostic::at(file, span, message)
+}
+
+/// Returns the first line of the reader's own message, without the place, which is in front already.
+fn first_line(text: &str, Span { line, column }: Span) -> String {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    let text = match text.rfind(" at line ") {
+        Some(end) if line != 0 => &text[..end],
+        _ => text,
+    };
+    let first = text.lines().next().unwrap_or("not understood").trim().to_owned();
+    let mut rest = first.strip_prefix(&format!("line {line} column {column}: ")).map(str::to_owned).unwrap_or(first);
+    if rest.ends_with('.') {
+        rest.pop();
+    }
+    rest
 }
 
 fn kind_of_number(of_rust: &str) -> &str {

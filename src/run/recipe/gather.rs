@@ -106,23 +106,8 @@ impl Gatherer<'_> {
             return self.file(context, &normal);
         }
         if let Some(globs) = &context.glob {
-            let mut set = globset::GlobSetBuilder::new();
-            for glob in globs {
-                let glob = rendered(glob.as_str())?;
-                let built = globset::GlobBuilder::new(&glob).literal_separator(true).build();
-                set.add(built.map_err(|cause| failure(name, InputProblem::Glob { glob, cause }))?);
-            }
-            let set = set.build().map_err(|cause| failure(name, InputProblem::Globs(cause)))?;
-            let may_read = self.policy.reader(self.facts);
-            let want = |path: &RelPath| set.is_match(path.as_path()) && may_read(path);
-            let filter = Filter { git: true, enter: &|_| true, want: &want };
-            let found = walk(&Source::new(self.workspace), &RelPath::root(), &filter, &AtomicBool::new(false));
-            let mut text = String::new();
-            for found in found.files.iter().take(500) {
-                let content = self.file(context, &found.path)?;
-                text.push_str(&format!("--- {} ---\n{}\n", found.path, content.trim_end_matches('\n')));
-            }
-            return Ok(text);
+            let globs = globs.iter().map(|glob| rendered(glob.as_str())).collect::<Result<Vec<_>, _>>()?;
+            return self.files(context, globs);
         }
         if let Some(kind) = context.diff {
             let range = match &context.range {
@@ -139,6 +124,27 @@ impl Gatherer<'_> {
             return Ok(value.map(plain).unwrap_or_default());
         }
         Ok(self.active.standard_input.clone().unwrap_or_default())
+    }
+
+    /// Reads the files that globs match.
+    fn files(&self, context: &Context, globs: Vec<String>) -> Result<String, Failure> {
+        let name = &context.name.value;
+        let mut set = globset::GlobSetBuilder::new();
+        for glob in globs {
+            let built = globset::GlobBuilder::new(&glob).literal_separator(true).build();
+            set.add(built.map_err(|cause| failure(name, InputProblem::Glob { glob, cause }))?);
+        }
+        let set = set.build().map_err(|cause| failure(name, InputProblem::Globs(cause)))?;
+        let may_read = self.policy.reader(self.facts);
+        let want = |path: &RelPath| set.is_match(path.as_path()) && may_read(path);
+        let filter = Filter { git: true, enter: &|_| true, want: &want };
+        let found = walk(&Source::new(self.workspace), &RelPath::root(), &filter, &AtomicBool::new(false));
+        let mut text = String::new();
+        for found in found.files.iter().take(500) {
+            let content = self.file(context, &found.path)?;
+            text.push_str(&format!("--- {} ---\n{}\n", found.path, content.trim_end_matches('\n')));
+        }
+        Ok(text)
     }
 
     async fn command(

@@ -156,26 +156,30 @@ impl Font {
             b"endbfrange" => {
                 for range in operands.chunks(3) {
                     let [Object::Text(first), Object::Text(last), means] = range else { continue };
-                    let (first, last) = (number(first), number(last));
-                    match means {
-                        Object::Text(means) => {
-                            for (step, code) in (first..=last.min(first.saturating_add(0xffff))).enumerate() {
-                                let mut means = means.clone();
-                                let end = means.len().saturating_sub(2);
-                                let unit = number(&means[end..]).wrapping_add(step as u32) as u16;
-                                means.truncate(end);
-                                means.extend(unit.to_be_bytes());
-                                self.map(code, utf16(&means));
-                            }
-                        }
-                        Object::Array(each) => {
-                            for (code, means) in (first..=last).zip(each) {
-                                if let Some(means) = text(means) {
-                                    self.map(code, utf16(&means));
-                                }
-                            }
-                        }
-                        _ => {}
+                    self.range(number(first), number(last), means);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Maps a range of codes, to the characters from one on or to one of each.
+    fn range(&mut self, first: u32, last: u32, means: &Object) {
+        match means {
+            Object::Text(means) => {
+                for (step, code) in (first..=last.min(first.saturating_add(0xffff))).enumerate() {
+                    let mut means = means.clone();
+                    let end = means.len().saturating_sub(2);
+                    let unit = number(&means[end..]).wrapping_add(step as u32) as u16;
+                    means.truncate(end);
+                    means.extend(unit.to_be_bytes());
+                    self.map(code, utf16(&means));
+                }
+            }
+            Object::Array(each) => {
+                for (code, means) in (first..=last).zip(each) {
+                    if let Object::Text(means) = means {
+                        self.map(code, utf16(means));
                     }
                 }
             }
