@@ -169,9 +169,14 @@ pub(crate) fn secret_name(folded: &str) -> Option<&'static str> {
     }
     let mut names = folded.split('/').peekable();
     while let Some(name) = names.next() {
-        let is_secret = |secret: &&&str| match secret.split_once('/') {
-            None => is_like(secret, name),
-            Some((folder, file)) => name == folder && names.peek().is_some_and(|next| is_like(file, next)),
+        // Every name of every walk comes here: most differ in the first letter.
+        let may_be = |secret: &str| secret.starts_with('*') || secret.as_bytes().first() == name.as_bytes().first();
+        let is_secret = |secret: &&&str| {
+            may_be(secret)
+                && match secret.split_once('/') {
+                    None => is_like(secret, name),
+                    Some((folder, file)) => name == folder && names.peek().is_some_and(|next| is_like(file, next)),
+                }
         };
         if name == ".git" {
             return Some("the contents of .git");
