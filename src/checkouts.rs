@@ -1,5 +1,5 @@
-//! Finds the checkouts that hold a directory, and follows paths link by link: a link in a checkout is the word of whoever
-//! wrote the checkout, and must not choose what is read or written outside of it.
+//! Finds the checkouts that hold a directory, and follows paths link by link: a link in a checkout comes from its
+//! authors, and must not choose what is read or written outside of it.
 
 use std::ffi::OsString;
 use std::io;

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The session stands: settings, policy and tools are known. Nothing was sent yet.
+    /// The session has started: settings, policy and tools are known. Nothing was sent yet.
     RunStarted(Box<RunStarted>),
     /// A request goes out.
     TurnStarted {
@@ -36,7 +36,7 @@ pub enum Event {
     ToolResult(Box<ToolResult>),
     /// The policy denied a call; its [`Event::ToolResult`] follows.
     Denied(Box<PermissionDenial>),
-    /// A call was judged, whichever way: one record a call.
+    /// The policy decided on a call, whether allowed or not: one record per call.
     Decided(Box<DecisionRecord>),
     /// A request is tried again.
     Retry(Retry),
@@ -73,7 +73,7 @@ pub enum Event {
     Verify(VerifyOutcome),
     /// A budget was used up.
     Budget(BudgetExceeded),
-    /// The model was asked for something beside the turns.
+    /// The model answered a request outside of the turns.
     SideRequest(Box<SideRequest>),
     /// The conversation was compacted.
     Compaction {
@@ -263,11 +263,11 @@ pub struct CallFacts {
     pub name: String,
     /// The arguments; `{"raw": …}` where they did not parse.
     pub input: Value,
-    /// The text shape that it was recovered from.
+    /// The form of text that it was recovered from.
     pub recovered: Option<String>,
 }
 
-/// A request beside the turns, which costs all the same.
+/// A request outside of the turns; it counts for the cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SideRequest {
     /// What for, for example `compaction`.
@@ -324,7 +324,7 @@ pub struct ToolResult {
     pub duration_ms: u64,
 }
 
-/// A denial, as it stands in the result.
+/// A denial, as the result shows it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PermissionDenial {
     /// The tool's real name.
@@ -335,7 +335,7 @@ pub struct PermissionDenial {
     pub tool_input: Value,
     /// The rule that decided.
     pub rule: Option<String>,
-    /// Where it stands.
+    /// Its file and line.
     pub source: Option<String>,
     /// Why.
     pub reason: String,
@@ -358,7 +358,7 @@ pub struct DecisionRecord {
     pub allowed: bool,
     /// The rule that decided.
     pub rule: Option<String>,
-    /// Where it stands.
+    /// Its file and line.
     pub source: Option<String>,
     /// Why.
     pub reason: String,
@@ -375,7 +375,7 @@ pub struct DecisionRecord {
 pub struct Retry {
     /// The turn, from 1.
     pub turn: u32,
-    /// Which try comes now, from 2.
+    /// The number of the next attempt, from 2.
     pub attempt: u32,
     /// Milliseconds waited first.
     pub wait_ms: u64,
@@ -448,7 +448,7 @@ pub struct RunFinished {
     pub commit: Option<String>,
     /// Findings, as the findings schema has them.
     pub findings: Vec<Value>,
-    /// Where each finding stands to the diff under review; as many as findings, or none without a diff.
+    /// How each finding relates to the diff under review; as many as findings, or none without a diff.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<FindingPlace>,
     /// Findings that were dropped, by reason.
@@ -457,12 +457,12 @@ pub struct RunFinished {
     pub duration_ms: u64,
 }
 
-/// How a finding stands to the diff under review.
+/// How a finding relates to the diff under review.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FindingPlace {
     /// Its first line is one that the diff shows.
     pub in_diff: bool,
-    /// The lines that its suggestion replaces lie in one hunk of the diff.
+    /// The lines that its suggestion replaces are in one hunk of the diff.
     pub suggestion_in_hunk: bool,
 }
 
@@ -522,7 +522,7 @@ impl RunError {
     }
 }
 
-/// The changes of a run, as they stand in the result.
+/// The changes of a run, as the result shows them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ChangesReport {
     /// `dry-run`, `apply`, `commit` or `branch`.
@@ -542,7 +542,7 @@ pub struct ChangesReport {
     pub patch_file: Option<String>,
     /// Whether the changes are in the tree or in a commit now.
     pub applied: bool,
-    /// Whether a delivery was begun and taken back.
+    /// Whether a delivery began and was rolled back.
     pub rolled_back: bool,
     /// Whether the change touches the policy.
     pub policy_changed: bool,

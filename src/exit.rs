@@ -21,7 +21,7 @@ pub enum Exit {
     Auth = 41,
     /// The prompt, recipe, parameter, file or image is wrong.
     Input = 42,
-    /// Isolation was required and cannot be had here.
+    /// Required isolation is unavailable.
     Sandbox = 44,
     /// Settings or policy are invalid, or the endpoint does not know the model.
     Config = 52,
@@ -78,7 +78,7 @@ impl Exit {
         self as u8
     }
 
-    /// Returns the name that stands as `exit_reason` in the result.
+    /// Returns the name that is `exit_reason` in the result.
     pub fn name(self) -> &'static str {
         match self {
             Exit::Ok => "ok",

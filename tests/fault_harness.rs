@@ -99,7 +99,7 @@ const CASES: [Case; 6] = [
 ];
 
 /// A project on which a case is tried again and again.
-struct Bench {
+struct Harness {
     case: &'static Case,
     project: Project,
     head: String,
@@ -114,12 +114,12 @@ struct Bench {
     needed: Duration,
 }
 
-impl Bench {
-    fn new(case: &'static Case) -> Bench {
+impl Harness {
+    fn new(case: &'static Case) -> Harness {
         let project = project();
         let head = project.run_git(&["rev-parse", "HEAD"]).trim().to_owned();
         let original = State::of(&project);
-        let mut bench = Bench {
+        let mut harness = Harness {
             case,
             head,
             before: original.clone(),
@@ -129,15 +129,15 @@ impl Bench {
             needed: Duration::ZERO,
             project,
         };
-        bench.prepare();
-        bench.before = State::of(&bench.project);
+        harness.prepare();
+        harness.before = State::of(&harness.project);
         let begun = Instant::now();
-        let whole = bench.project.qwen(case.arguments);
-        bench.needed = begun.elapsed();
+        let whole = harness.project.qwen(case.arguments);
+        harness.needed = begun.elapsed();
         assert_eq!(whole.code, 0, "{}: {}", case.name, whole.stderr);
-        bench.after = State::of(&bench.project);
-        bench.told = bench.told_of_calls();
-        bench
+        harness.after = State::of(&harness.project);
+        harness.told = harness.told_of_calls();
+        harness
     }
 
     /// Takes the project back to its first commit, with nothing of a run left, and does what comes before the case.
@@ -262,27 +262,27 @@ fn whatever_the_moment_of_a_kill_one_undo_restores_or_all_is_there() {
     let kills: usize = std::env::var("QWEN_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(1000);
     let mut failures = Vec::new();
     for (number, case) in CASES.iter().enumerate() {
-        let bench = Bench::new(case);
+        let harness = Harness::new(case);
         let own = kills / CASES.len() + usize::from(number < kills % CASES.len());
         let failed = failures.len();
         for kill in 0..own {
-            bench.prepare();
-            let mut child = bench.project.spawn(case.arguments);
+            harness.prepare();
+            let mut child = harness.project.spawn(case.arguments);
             let share = kill as f64 / own as f64;
             // Every second one falls into the time after the last request: the delivery is a small part of a run.
             let delay = match kill % 2 == 1 && case.first.is_none() {
                 true => {
-                    bench.project.server().wait_for(4);
-                    bench.needed.mul_f64(0.6 * share)
+                    harness.project.server().wait_for(4);
+                    harness.needed.mul_f64(0.6 * share)
                 }
-                false => bench.needed.mul_f64(1.1 * share),
+                false => harness.needed.mul_f64(1.1 * share),
             };
             // Not a wait for something to happen: the moment is what is tried.
             std::thread::sleep(delay);
             let _ended = child.kill();
             let _status = child.wait();
-            settled(&bench.project);
-            let problem = bench.put_right().and_then(|()| bench.left_over(""));
+            settled(&harness.project);
+            let problem = harness.put_right().and_then(|()| harness.left_over(""));
             failures.extend(problem.err().map(|problem| format!("{}, kill {kill}: {problem}", case.name)));
         }
         eprintln!("{}: {own} kills, {} failures", case.name, failures.len() - failed);
@@ -369,41 +369,42 @@ fn whatever_call_fails_once_the_delivery_is_whole_or_not_at_all() {
         return;
     }
     let mut failures = Vec::new();
-    let benches: Vec<Bench> = CASES.iter().map(Bench::new).collect();
+    let benches: Vec<Harness> = CASES.iter().map(Harness::new).collect();
     for call in CALLS.into_iter().filter(|call| only.as_deref().is_none_or(|only| only == call.0)) {
         let (mut reached, failed) = (0, failures.len());
-        for bench in &benches {
-            let mut arguments = bench.case.arguments.to_vec();
-            let result = bench.project.beside("result.json").display().to_string();
+        for harness in &benches {
+            let mut arguments = harness.case.arguments.to_vec();
+            let result = harness.project.beside("result.json").display().to_string();
             if arguments[0] == "run" {
                 arguments.extend(["--result-file", &result]);
             }
             for when in (1..40).chain((40..400).step_by(7)).chain((400..4000).step_by(97)) {
-                bench.prepare();
-                let Some((outcome, is_hit)) = with_fault(&bench.project, call, when, &arguments) else { return };
+                harness.prepare();
+                let Some((outcome, is_hit)) = with_fault(&harness.project, call, when, &arguments) else { return };
                 if !is_hit {
                     break;
                 }
                 reached += 1;
-                settled(&bench.project);
+                settled(&harness.project);
                 let ending = match outcome.code {
                     _ if outcome.stderr.contains("panicked at src/") => Err("a panic".to_owned()),
-                    0 => bench.check_success(&outcome),
+                    0 => harness.check_success(&outcome),
                     // With denied calls alone the rest is delivered.
-                    60 if outcome.result["changes"]["applied"] == true => bench.check_success(&outcome),
-                    code if CODES.contains(&code) => bench.put_right(),
+                    60 if outcome.result["changes"]["applied"] == true => harness.check_success(&outcome),
+                    code if CODES.contains(&code) => harness.put_right(),
                     _ => Err("no documented code".to_owned()),
                 };
                 failures.extend(
-                    ending.and_then(|()| bench.left_over(&format!("{}{}", outcome.stdout, outcome.stderr))).err().map(
-                        |problem| {
+                    ending
+                        .and_then(|()| harness.left_over(&format!("{}{}", outcome.stdout, outcome.stderr)))
+                        .err()
+                        .map(|problem| {
                             let said: String = outcome.stderr.chars().take(1500).collect();
                             format!(
                                 "{} at {when}, {}: {problem}\nexit {}: {said}",
-                                call.0, bench.case.name, outcome.code
+                                call.0, harness.case.name, outcome.code
                             )
-                        },
-                    ),
+                        }),
                 );
             }
         }

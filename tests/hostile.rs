@@ -145,7 +145,7 @@ fn assert_nothing_happened(project: &Project, elsewhere: &Server, outcome: &Outc
     assert!(!project.root().join(LEAVES).exists(), "a program of the repository ran in the project");
     assert!(
         !outcome.result["changes"].to_string().contains(LEAVES),
-        "a program of the repository ran in the lent tree"
+        "a program of the repository ran in the command workspace"
     );
     let seen = serde_json::to_string(&project.server().requests()).unwrap();
     assert!(!seen.contains(SAYS), "its output reached the model");

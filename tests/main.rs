@@ -11,6 +11,7 @@ mod apply;
 mod bounded;
 mod certificates;
 mod change_modes;
+mod command_layer;
 mod context;
 mod drop_in;
 mod endings;
@@ -34,7 +35,7 @@ mod killed_runs;
 mod language;
 #[cfg(target_os = "linux")]
 mod led_astray;
-mod lent_layer;
+
 #[cfg(target_os = "linux")]
 mod limits;
 mod local_model;

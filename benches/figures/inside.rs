@@ -134,8 +134,8 @@ pub(crate) fn policy(_: &Options) -> Result<Vec<Row>, String> {
     )])
 }
 
-/// Lending a tree of 2,300 files and 29 MB to a first command, and looking for what it changed.
-pub(crate) fn lend(options: &Options) -> Result<Vec<Row>, String> {
+/// Makes the command workspace of a project of 2,300 files and 29 MB for a first command, and finds what it changed.
+pub(crate) fn tree(options: &Options) -> Result<Vec<Row>, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     crate::conversation::project(folder.path()).map_err(|error| error.to_string())?;
     let text = "line of a file that is about as long as a line is\n".repeat(252);

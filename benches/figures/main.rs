@@ -63,7 +63,7 @@ const KINDS: &[(&str, Measure)] = &[
     ("search", whole::search),
     ("stream", inside::stream),
     ("policy", inside::policy),
-    ("lend", inside::lend),
+    ("tree", inside::tree),
     ("recipe", inside::recipe),
     ("mcp", mcp::mcp),
 ];

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use qwen_run::model::ToolSpec;
 use qwen_run::model::coerce::Parameters;
-use qwen_run::model::repair::{Piece, Reading, read};
+use qwen_run::model::repair::{Fragment, Reading, read};
 use serde_json::{Map, Value, json};
 
 static TOOLS: LazyLock<Vec<Parameters>> = LazyLock::new(|| {
@@ -39,12 +39,12 @@ fuzz_target!(|raw: &str| {
     }
     let reading = read(raw);
     if let Ok(whole) = serde_json::from_str::<Map<String, Value>>(raw) {
-        let Reading::Pieces { pieces, steps } = &reading else { panic!("an object was not read") };
-        assert_eq!((pieces.as_slice(), steps.len()), (&[Piece::Object(whole)][..], 0));
+        let Reading::Fragments { pieces, steps } = &reading else { panic!("an object was not read") };
+        assert_eq!((pieces.as_slice(), steps.len()), (&[Fragment::Object(whole)][..], 0));
     }
-    let Reading::Pieces { pieces, .. } = reading else { return };
+    let Reading::Fragments { pieces, .. } = reading else { return };
     for piece in pieces {
-        let Piece::Object(arguments) = piece else { continue };
+        let Fragment::Object(arguments) = piece else { continue };
         for tool in TOOLS.iter() {
             if let Ok(fitted) = tool.fit(arguments.clone()) {
                 let again = tool.fit(fitted.arguments.clone()).expect("what was made to fit fits");

@@ -25,7 +25,7 @@ use crate::tool_name::ToolId;
 use crate::tools::{Call, Display, Effects, ToolContext, ToolError, ToolErrorKind, ToolOutput, Toolbox};
 
 /// Judges calls: the policy with the facts of this run, and whatever narrows it further.
-pub trait Judge: Send + Sync {
+pub trait PolicyCheck: Send + Sync {
     /// Decides; a grant comes with every permission.
     fn authorize(&self, tool: &str, accesses: &[Access]) -> (Decision, Option<Grant>);
 
@@ -94,7 +94,7 @@ pub struct TurnContext<'t> {
 /// Runs the calls of a turn.
 pub struct Invoker<'a> {
     offer: Offer<'a>,
-    judge: &'a dyn Judge,
+    judge: &'a dyn PolicyCheck,
     context: ToolContext<'a>,
     guard: LoopGuard,
     redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
@@ -134,7 +134,7 @@ impl<'a> Invoker<'a> {
     pub fn new(
         toolbox: &'a Toolbox,
         offered: Arc<[ToolSpec]>,
-        judge: &'a dyn Judge,
+        judge: &'a dyn PolicyCheck,
         context: ToolContext<'a>,
         redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
     ) -> Invoker<'a> {
@@ -158,7 +158,7 @@ impl<'a> Invoker<'a> {
         self
     }
 
-    /// Restores secrets where a write or an edit contains their placeholders.
+    /// Replaces placeholders of secrets in a write or an edit by the secrets.
     #[must_use]
     pub fn restoring(mut self, secrets: &'a Secrets) -> Invoker<'a> {
         self.secrets = Some(secrets);
@@ -177,7 +177,7 @@ impl<'a> Invoker<'a> {
         Invoker { page_reader, ..self }
     }
 
-    /// Lets tools change: calls see it at once, the model with its next offer of tools.
+    /// Lets tools change during the run: calls see a change at once, the model in the next request.
     #[must_use]
     pub fn renewing(mut self, renewal: &'a dyn Renewal) -> Invoker<'a> {
         self.offer.renewal = Some(renewal);

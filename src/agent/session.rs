@@ -56,14 +56,14 @@ pub struct Session {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Line {
     Session(Header),
-    User { parts: Vec<Piece> },
+    User { parts: Vec<StoredPart> },
     Assistant { text: String, reasoning: Option<Thoughts>, calls: Vec<Called> },
-    Tool { call_id: String, name: String, is_error: bool, parts: Vec<Piece> },
+    Tool { call_id: String, name: String, is_error: bool, parts: Vec<StoredPart> },
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Piece {
+enum StoredPart {
     Text(String),
     Media { mime_type: String, data: String, name: String },
 }
@@ -97,7 +97,7 @@ pub fn first_line(header: &Header) -> String {
 
 /// Returns a message as a line, every text of it passed through `mask`; a system prompt has none.
 pub fn line_of(message: &Message, mask: &dyn Fn(String) -> String) -> Option<String> {
-    let pieces = |parts: &[Part]| parts.iter().map(Piece::of).collect();
+    let pieces = |parts: &[Part]| parts.iter().map(StoredPart::of).collect();
     let line_of = match message {
         Message::System(_) => return None,
         Message::User(parts) => Line::User { parts: pieces(parts) },
@@ -184,7 +184,7 @@ pub fn read(text: &str) -> Result<Session, SessionFileError> {
             (Line::Session(found), None) => return Err(SessionFileError::UnknownVersion(found.version)),
             (Line::Session(_), Some(_)) => return Err(SessionFileError::SecondHeader(number)),
             (_, None) => return Err(SessionFileError::NoHeader),
-            (Line::User { parts }, Some(_)) => messages.user(parts.into_iter().map(Piece::part).collect()),
+            (Line::User { parts }, Some(_)) => messages.user(parts.into_iter().map(StoredPart::part).collect()),
             (Line::Assistant { text, reasoning, calls }, Some(_)) => messages.assistant(AssistantMessage {
                 text,
                 reasoning: reasoning.map(|thoughts| Reasoning { text: thoughts.text, details: thoughts.details }),
@@ -193,7 +193,7 @@ pub fn read(text: &str) -> Result<Session, SessionFileError> {
             (Line::Tool { call_id, name, is_error, parts }, Some(_)) => messages.answers.push(ToolMessage {
                 call_id,
                 name,
-                content: parts.into_iter().map(Piece::part).collect(),
+                content: parts.into_iter().map(StoredPart::part).collect(),
                 is_error,
             }),
         }
@@ -247,20 +247,20 @@ impl Messages {
     }
 }
 
-impl Piece {
-    fn of(part: &Part) -> Piece {
+impl StoredPart {
+    fn of(part: &Part) -> StoredPart {
         match part {
-            Part::Text(text) => Piece::Text(text.clone()),
+            Part::Text(text) => StoredPart::Text(text.clone()),
             Part::Media { mime_type, data, name } => {
-                Piece::Media { mime_type: mime_type.clone(), data: data.clone(), name: name.clone() }
+                StoredPart::Media { mime_type: mime_type.clone(), data: data.clone(), name: name.clone() }
             }
         }
     }
 
     fn part(self) -> Part {
         match self {
-            Piece::Text(text) => Part::Text(text),
-            Piece::Media { mime_type, data, name } => Part::Media { mime_type, data, name },
+            StoredPart::Text(text) => Part::Text(text),
+            StoredPart::Media { mime_type, data, name } => Part::Media { mime_type, data, name },
         }
     }
 }

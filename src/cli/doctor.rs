@@ -179,7 +179,7 @@ fn masked(value: &serde_json::Value) -> String {
 mod tests {
     use super::*;
     use crate::settings::environment::Environment;
-    use crate::settings::keys::{Wishes, resolve};
+    use crate::settings::keys::{EndpointOptions, resolve};
     use crate::settings::layers::{Layer, LayerKind, merge};
 
     fn facts(settings: &str, variables: &[(&str, &str)]) -> Facts {
@@ -190,7 +190,7 @@ mod tests {
         let environment = Environment { variables, ..Environment::default() };
         let mut facts = Facts { version: "0.1.0".into(), workspace: "/w".into(), warnings, ..Facts::default() };
         facts.add_settings(&settings);
-        facts.add_endpoint(&resolve(&Wishes::default(), &environment, &settings));
+        facts.add_endpoint(&resolve(&EndpointOptions::default(), &environment, &settings));
         facts
     }
 

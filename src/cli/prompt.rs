@@ -61,12 +61,12 @@ pub struct Prompt {
     /// What stood on standard input or in a file: text as it stands.
     pub read: Option<String>,
     /// What was typed.
-    pub typed: Vec<Piece>,
+    pub typed: Vec<PromptPart>,
 }
 
 /// A piece of typed text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub enum PromptPart {
     /// Text.
     Text(String),
     /// `@path`: a file, a folder, a glob, or `server:uri`.
@@ -87,8 +87,8 @@ impl Prompt {
             [standard_input, file].into_iter().flatten().filter(|text| !text.trim().is_empty()).collect();
         let typed = typed.map(pieces).unwrap_or_default();
         let has_typed = typed.iter().any(|piece| match piece {
-            Piece::Text(text) => !text.trim().is_empty(),
-            Piece::Path { .. } => true,
+            PromptPart::Text(text) => !text.trim().is_empty(),
+            PromptPart::Path { .. } => true,
         });
         if read.is_empty() && !has_typed {
             return None;
@@ -103,8 +103,8 @@ impl Prompt {
     #[cfg(test)]
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.typed.iter().filter_map(|piece| match piece {
-            Piece::Path { path, .. } => Some(path.as_str()),
-            Piece::Text(_) => None,
+            PromptPart::Path { path, .. } => Some(path.as_str()),
+            PromptPart::Text(_) => None,
         })
     }
 
@@ -113,8 +113,8 @@ impl Prompt {
         self.typed
             .iter()
             .map(|piece| match piece {
-                Piece::Text(text) => text.as_str(),
-                Piece::Path { spelled, .. } => spelled.as_str(),
+                PromptPart::Text(text) => text.as_str(),
+                PromptPart::Path { spelled, .. } => spelled.as_str(),
             })
             .collect()
     }
@@ -136,7 +136,7 @@ impl Prompt {
 /// `@` counts where a word begins (or behind an opening bracket or quote), so that addresses stay text; `\@` is a
 /// literal. The path ends at a blank; `\ ` and quotes (`@"a b"`) keep one in it. Punctuation that ends a sentence and
 /// brackets that were opened before the path are not part of it.
-pub fn pieces(text: &str) -> Vec<Piece> {
+pub fn pieces(text: &str) -> Vec<PromptPart> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
     let mut rest = text;
@@ -154,10 +154,10 @@ pub fn pieces(text: &str) -> Vec<Piece> {
             && let Some((path, length)) = path_at(&rest[1..])
         {
             if !literal.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut literal)));
+                pieces.push(PromptPart::Text(std::mem::take(&mut literal)));
             }
             let (spelled, after) = rest.split_at(1 + length);
-            pieces.push(Piece::Path { path, spelled: spelled.to_owned() });
+            pieces.push(PromptPart::Path { path, spelled: spelled.to_owned() });
             before = spelled.chars().next_back();
             rest = after;
             continue;
@@ -167,7 +167,7 @@ pub fn pieces(text: &str) -> Vec<Piece> {
         rest = &rest[c.len_utf8()..];
     }
     if !literal.is_empty() {
-        pieces.push(Piece::Text(literal));
+        pieces.push(PromptPart::Text(literal));
     }
     pieces
 }
@@ -231,8 +231,8 @@ mod tests {
         pieces(text)
             .into_iter()
             .filter_map(|piece| match piece {
-                Piece::Path { path, .. } => Some(path),
-                Piece::Text(_) => None,
+                PromptPart::Path { path, .. } => Some(path),
+                PromptPart::Text(_) => None,
             })
             .collect()
     }
@@ -258,7 +258,7 @@ mod tests {
         ] {
             assert_eq!(paths(text), expected, "{text:?}");
         }
-        assert_eq!(pieces("x \\@y"), [Piece::Text("x @y".into())]);
+        assert_eq!(pieces("x \\@y"), [PromptPart::Text("x @y".into())]);
     }
 
     #[test]
@@ -290,8 +290,8 @@ mod tests {
             let joined: String = pieces(&text)
                 .into_iter()
                 .map(|piece| match piece {
-                    Piece::Text(text) => text,
-                    Piece::Path { spelled, .. } => spelled,
+                    PromptPart::Text(text) => text,
+                    PromptPart::Path { spelled, .. } => spelled,
                 })
                 .collect();
             // Only the backslash of a literal goes; inside a path it stays as it was typed.

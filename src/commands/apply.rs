@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use super::console::{print, read};
 use super::error::CommandError;
 use crate::cli::apply::ApplyArgs;
-use crate::deliver::{self, Delivery, Order, Site};
+use crate::deliver::{self, Delivery, DeliveryRequest, Site};
 use crate::emit::safe::one_line;
 use crate::emit::{Format, to_line};
 use crate::exit::Exit;
@@ -26,7 +26,7 @@ const SUBJECT: &str = "Apply a proposed change";
 pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let place = Place::open(arguments.workspace.cd.as_deref(), environment)?;
     let input = read(&arguments.from, environment)?;
-    let chosen: policy_layers::Chosen = place.policy(arguments.policy.as_deref(), true, environment)?;
+    let chosen: policy_layers::PolicySelection = place.policy(arguments.policy.as_deref(), true, environment)?;
     let how = delivery(arguments)?;
     let undo = match &how {
         Delivery::Apply | Delivery::Commit(_) if !arguments.no_undo => Some(place.state()?.join("undo")),
@@ -70,7 +70,7 @@ fn delivery(arguments: &ApplyArgs) -> Result<Delivery, CommandError> {
         let message = arguments.message.as_deref().unwrap_or(SUBJECT);
         let (subject, body) = message.split_once('\n').unwrap_or((message, ""));
         deliver::message::message(subject.trim(), body, &[("Assisted-by", "qwen-run")])
-            .map(|message| Order { message, ..Order::default() })
+            .map(|message| DeliveryRequest { message, ..DeliveryRequest::default() })
             .map_err(CommandError::Message)
     };
     if arguments.message.is_some() && !arguments.commit && arguments.branch.is_none() {

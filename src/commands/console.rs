@@ -1,4 +1,4 @@
-//! Reads what a command names, and prints what it says.
+//! Reads the files that a command names, and prints its output.
 
 use std::io::Write;
 use std::path::Path;

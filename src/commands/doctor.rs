@@ -16,7 +16,7 @@ use crate::run::rules::trust::Trusted;
 use crate::run::runner::servers;
 use crate::sandbox::doctor::diagnose;
 use crate::sandbox::own_executable;
-use crate::settings::keys::{self, Wishes};
+use crate::settings::keys::{self, EndpointOptions};
 use crate::settings::{self, Environment, Loaded, Settings, providers};
 use crate::tool_name::ToolId;
 use crate::workspace::temporary::Temporary;
@@ -89,7 +89,8 @@ impl Examination<'_> {
         self.facts.add_settings(&loaded.settings);
         self.tools(&loaded);
         let settings = providers::applied(&loaded.settings, &loaded.environment, None, false);
-        let endpoint = settings.and_then(|settings| keys::resolve(&Wishes::default(), &loaded.environment, &settings));
+        let endpoint =
+            settings.and_then(|settings| keys::resolve(&EndpointOptions::default(), &loaded.environment, &settings));
         if let Err(error) = &endpoint {
             self.exit = self.exit.or_worse(error.exit);
         }

@@ -24,7 +24,7 @@ use crate::run::place::Place;
 use crate::run::rules::policy_layers;
 use crate::run::rules::tool_lists;
 use crate::run::rules::trust::Trusted;
-use crate::run::runner::servers::{self, Chosen, Wishes};
+use crate::run::runner::servers::{self, ServerOptions, ServerSelection};
 use crate::run::runner::{Runner, RunnerOptions};
 use crate::sandbox::{Demand, own_executable};
 use crate::settings::{self, Environment, Settings};
@@ -142,7 +142,7 @@ fn write(file: &Path, shown: &str, text: &str) -> Result<(), McpError> {
 
 /// The settings that count here, and the servers in them.
 pub(super) struct Found {
-    chosen: Chosen,
+    chosen: ServerSelection,
     pub(super) settings: Settings,
     pub(super) environment: Environment,
     pub(super) trusted: Trusted,
@@ -153,7 +153,7 @@ pub(super) fn find(place: &Place, environment: &Environment) -> Result<Found, Fa
     let trusted = place.trusted(environment)?;
     let request = place.settings_request(&trusted)?;
     let loaded = settings::load(&request, environment).map_err(McpError::Settings)?;
-    let mut chosen = servers::choose(&loaded.settings, Wishes::default(), &loaded.environment)?;
+    let mut chosen = servers::choose(&loaded.settings, ServerOptions::default(), &loaded.environment)?;
     trusted.require_same(place.top(), place.workspace.root(), &loaded.environment, &chosen.started())?;
     let about = loaded.warnings.into_iter().filter(|warning| warning.to_lowercase().contains("mcp"));
     chosen.warnings.splice(0..0, about);
@@ -203,7 +203,7 @@ async fn list(
 }
 
 /// Returns everything that is known of each server, in the order of the settings.
-fn rows(chosen: &Chosen, servers: &Servers) -> Vec<Value> {
+fn rows(chosen: &ServerSelection, servers: &Servers) -> Vec<Value> {
     let broken = chosen
         .broken
         .iter()
@@ -314,7 +314,7 @@ pub(super) fn policy(
     named: Option<&str>,
     delivers: bool,
     environment: &Environment,
-) -> Result<policy_layers::Chosen, Failure> {
+) -> Result<policy_layers::PolicySelection, Failure> {
     let found = find(place, environment)?;
     let servers = found.chosen.names();
     let context = EntryContext {
@@ -331,8 +331,8 @@ pub(super) fn policy(
 /// Returns the servers with the tools that the policy pins.
 fn pinned(
     place: &Place,
-    policy: &policy_layers::Chosen,
-    chosen: &Chosen,
+    policy: &policy_layers::PolicySelection,
+    chosen: &ServerSelection,
     environment: &Environment,
 ) -> Result<Vec<(Config, Pins)>, Failure> {
     let trusted = (&place.trusted(environment)?, place.top());
@@ -342,7 +342,7 @@ fn pinned(
 /// Starts the servers of the settings; what is wrong with one of them is a warning.
 pub(super) async fn start(
     place: &Place,
-    policy: &policy_layers::Chosen,
+    policy: &policy_layers::PolicySelection,
     runner: &Runner,
     environment: &Environment,
     err: &mut dyn Write,

@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::run::Failure;
 use crate::run::error::RecipeError;
 use crate::run::place::Place;
-use crate::run::recipe::Surroundings;
+use crate::run::recipe::RecipeContext;
 use crate::run::rules::trust::Trusted;
 use crate::settings::Environment;
 
@@ -70,8 +70,8 @@ fn surroundings<'a>(
     top: &'a Path,
     environment: &'a Environment,
     trusted: &'a Trusted,
-) -> Surroundings<'a> {
-    Surroundings {
+) -> RecipeContext<'a> {
+    RecipeContext {
         environment,
         top,
         root: place.workspace.root(),

@@ -16,7 +16,7 @@ use crate::policy::layers::lowest_of;
 use crate::recipe::params::Sources;
 use crate::recipe::{Recipe, needs};
 use crate::run::Failure;
-use crate::run::recipe::{Active, Surroundings};
+use crate::run::recipe::{Active, RecipeContext};
 use crate::run::stages::bounds::limits;
 use crate::settings::Settings;
 
@@ -35,7 +35,7 @@ pub(super) struct Shown {
 pub(super) fn run(
     shown: Shown,
     recipe: Recipe,
-    surroundings: &Surroundings<'_>,
+    surroundings: &RecipeContext<'_>,
     params: &[String],
     policy: &Policy,
     out: &mut dyn Write,

@@ -22,7 +22,7 @@ use crate::recipe::file::{Given, TestCase};
 use crate::run::Failure;
 use crate::run::error::RecipeError;
 use crate::run::output::outputs::Streams;
-use crate::run::recipe::Surroundings;
+use crate::run::recipe::RecipeContext;
 use crate::run::rules::trust::Trusted;
 use crate::settings::Environment;
 use crate::workspace::temporary::Temporary;
@@ -74,7 +74,7 @@ pub(super) async fn run(
 fn recipe_of(file: &str, environment: &Environment) -> Result<Recipe, RecipeError> {
     // Whoever tests a recipe means the file as it is there.
     let trusted = Trusted::as_it_lies();
-    let surroundings = Surroundings {
+    let surroundings = RecipeContext {
         environment,
         top: &environment.cwd,
         root: &environment.cwd,

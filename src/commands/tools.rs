@@ -19,9 +19,9 @@ use crate::policy::{Facts, Policy};
 use crate::run::Failure;
 use crate::run::place::Place;
 use crate::run::rules::judge::judge_change;
-use crate::run::rules::policy_layers::Chosen;
+use crate::run::rules::policy_layers::PolicySelection;
 use crate::run::runner::Runner;
-use crate::run::runner::tools::{Wanted, tools};
+use crate::run::runner::tools::{ToolOptions, tools};
 use crate::settings::Environment;
 use crate::tools::{RunMemory, ToolContext, ToolLimits, Toolbox};
 
@@ -58,13 +58,13 @@ pub(super) async fn run(
 /// Returns the tools that a run here would have, servers' aside.
 async fn registry(
     place: &Place,
-    chosen: &Chosen,
+    chosen: &PolicySelection,
     runner: &Runner,
     environment: &Environment,
     err: &mut dyn Write,
 ) -> Result<Toolbox, Failure> {
     let Found { settings, environment, trusted, .. } = find(place, environment)?;
-    let wanted = Wanted {
+    let wanted = ToolOptions {
         settings: &settings,
         environment: &environment,
         policy: &chosen.policy,

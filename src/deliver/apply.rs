@@ -294,7 +294,7 @@ impl<'a> Applied<'a> {
         }
     }
 
-    /// Swaps outputs: first what goes, since the change may take its place; what comes when the change is there.
+    /// Swaps outputs: removes old ones before the change is applied, as it may need their names, and adds new ones after it.
     fn swap_outputs(&mut self, coming: bool) -> Result<(), DeliverError> {
         let Some((_, swaps)) = &self.outputs else { return Ok(()) };
         for (number, swap) in swaps.iter().enumerate().filter(|(_, swap)| swap.is_new() == coming) {

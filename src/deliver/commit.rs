@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
 use super::apply::{self, Applied};
-use super::delivery::{Delivered, Order, Site};
+use super::delivery::{Delivered, DeliveryRequest, Site};
 use super::error::{DeliverError, from_repository};
 use super::journal::{SavedCommit, quoted};
 use super::references::{
@@ -25,7 +25,7 @@ use crate::workspace::steps::Steps;
 use crate::workspace::temporary::Temporary;
 
 /// Checks the requirements of a commit: a repository with a work tree, an identity, a free name.
-pub(super) fn preflight(branch: Option<&String>, order: &Order, site: &Site<'_>) -> Result<(), DeliverError> {
+pub(super) fn preflight(branch: Option<&String>, order: &DeliveryRequest, site: &Site<'_>) -> Result<(), DeliverError> {
     let repository = repository(site)?;
     let git = identified(repository.git(), order);
     if let Some(name) = branch {
@@ -141,7 +141,7 @@ struct Prepared {
 pub(super) fn on_branch(
     changes: &ChangeSet,
     name: &str,
-    order: &Order,
+    order: &DeliveryRequest,
     site: &Site<'_>,
     delivered: &mut Delivered,
 ) -> Result<(), DeliverError> {
@@ -163,7 +163,7 @@ pub(super) fn on_branch(
 /// Makes a commit on HEAD, and updates the files and the index entries of the changed paths, nothing else.
 pub(super) fn on_head(
     changes: &ChangeSet,
-    order: &Order,
+    order: &DeliveryRequest,
     site: &Site<'_>,
     steps: &Steps,
     delivered: &mut Delivered,
@@ -229,7 +229,7 @@ fn move_back(repository: &Repository, prepared: &Prepared, cause: DeliverError) 
     }
 }
 
-fn reason(order: &Order) -> String {
+fn reason(order: &DeliveryRequest) -> String {
     format!("qwen: {}", order.message.lines().next().unwrap_or_default())
 }
 
@@ -243,7 +243,7 @@ const IDENTITY: [&str; 6] = [
     "GIT_COMMITTER_DATE",
 ];
 
-fn identified(mut git: Git, order: &Order) -> Git {
+fn identified(mut git: Git, order: &DeliveryRequest) -> Git {
     for name in IDENTITY {
         if let Some(value) = std::env::var_os(name) {
             git = git.env(name, value);
@@ -257,7 +257,7 @@ fn identified(mut git: Git, order: &Order) -> Git {
     git
 }
 
-fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Result<Prepared, DeliverError> {
+fn prepare(changes: &ChangeSet, order: &DeliveryRequest, repository: &Repository) -> Result<Prepared, DeliverError> {
     let temporary = |error: io::Error| DeliverError::io("a temporary directory", &error);
     let scratch = Temporary::new("commit-").map_err(temporary)?;
     let private_objects = scratch.path().join("objects");
@@ -330,7 +330,7 @@ fn index_lines(
 
 /// Returns git configured for this commit, the option of `commit-tree` if it is signed, and what the repository says
 /// about signing, which is ignored.
-fn signing(git: Git, order: &Order) -> Result<(Git, Option<String>, Option<String>), DeliverError> {
+fn signing(git: Git, order: &DeliveryRequest) -> Result<(Git, Option<String>, Option<String>), DeliverError> {
     let signing = Signing::read(&git).map_err(failed)?;
     let left_out = signing.left_out();
     if !order.sign && !signing.is_wanted {

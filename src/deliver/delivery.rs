@@ -14,13 +14,13 @@ pub enum Delivery {
     /// The files of the work tree.
     Apply,
     /// A commit on the current branch; work tree and index get it too.
-    Commit(Order),
+    Commit(DeliveryRequest),
     /// A commit on a new branch; work tree and index do not change.
     Branch {
         /// Without `refs/heads/`.
         name: String,
         /// What the commit says.
-        order: Order,
+        order: DeliveryRequest,
     },
 }
 
@@ -61,7 +61,7 @@ pub struct Delivered {
 
 /// The contents of a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Order {
+pub struct DeliveryRequest {
     /// The whole message, trailers included; see [`message`](super::message::message).
     pub message: String,
     /// The author; `None`: the user's identity.

@@ -29,7 +29,7 @@ use crate::git::repository::Repository;
 use crate::path::RelPath;
 
 pub use crate::workspace::steps::Steps;
-pub use delivery::{Delivered, Delivery, Order, Person, Site};
+pub use delivery::{Delivered, Delivery, DeliveryRequest, Person, Site};
 pub use error::DeliverError;
 pub use gate::Gate;
 pub use journal::records;

@@ -4,7 +4,7 @@
 //! Objects are read from the real repository; index, references and new objects are private. Of the configuration only
 //! the keys that decide how files are read are copied: others can hold tokens or name programs to run.
 
-#![expect(clippy::disallowed_methods, reason = "the lent tree gets its git folder here")]
+#![expect(clippy::disallowed_methods, reason = "the command workspace gets its git directory here")]
 
 use std::ffi::OsStr;
 use std::io;

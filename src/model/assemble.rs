@@ -65,7 +65,7 @@ struct Content {
     joined: Joined,
     splitter: Splitter,
     /// What the splitter gave for the last content: empty between events, kept for its memory.
-    pieces: Vec<thinking::Piece>,
+    pieces: Vec<thinking::Fragment>,
     /// Visible text, the part of it that was sent on, and how far it was searched for the beginnings of calls.
     text: Visible,
     emitted: usize,
@@ -383,11 +383,11 @@ impl Assembler {
         self.content.pieces = pieces;
     }
 
-    fn take_pieces(&mut self, pieces: &mut Vec<thinking::Piece>, out: &mut Vec<Delta>) {
+    fn take_pieces(&mut self, pieces: &mut Vec<thinking::Fragment>, out: &mut Vec<Delta>) {
         for piece in pieces.drain(..) {
             match piece {
-                thinking::Piece::Text(text) => self.content.text.push(&text, &self.content.joined),
-                thinking::Piece::Reasoning(text) => {
+                thinking::Fragment::Text(text) => self.content.text.push(&text, &self.content.joined),
+                thinking::Fragment::Reasoning(text) => {
                     self.content.is_withheld = false;
                     if self.reasoning.field.text().is_empty() {
                         self.watch.reasoning(&text);
@@ -395,7 +395,7 @@ impl Assembler {
                     }
                     self.reasoning.tags.push_str(&text);
                 }
-                thinking::Piece::Orphan => self.end_reasoning(out),
+                thinking::Fragment::Orphan => self.end_reasoning(out),
             }
         }
     }

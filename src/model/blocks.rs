@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::Arguments;
-use super::repair::{self, ObjectError, Piece, Reading};
+use super::repair::{self, Fragment, ObjectError, Reading};
 use super::slots::MOST_CALLS;
 use super::tool_set::ToolSet;
 use super::xml_call::{self, XmlCall, skip_spaces};
@@ -23,11 +23,11 @@ pub(super) struct Candidate {
     pub(super) name: String,
     pub(super) arguments: Arguments,
     pub(super) shape: &'static str,
-    /// Name and arguments each have their own key: it can hardly be anything but a call.
+    /// Name and arguments each have their own key: almost certainly a call.
     pub(super) is_plain: bool,
 }
 
-/// What a broken call is called whose name cannot be read.
+/// The name of a broken call whose own name cannot be read.
 const NAMELESS: &str = "invalid_tool_call";
 
 impl Candidate {
@@ -390,11 +390,11 @@ fn arguments_of(value: &Value, name: &str, tools: &ToolSet) -> Option<Arguments>
         Value::Bool(_) | Value::Number(_) | Value::Array(_) => return None,
     };
     match repair::read(raw) {
-        Reading::Pieces { mut pieces, .. } if pieces.len() == 1 => Some(match pieces.remove(0) {
-            Piece::Object(object) => Arguments::Object(object),
-            Piece::Incomplete(raw) => Arguments::Incomplete { raw },
+        Reading::Fragments { mut pieces, .. } if pieces.len() == 1 => Some(match pieces.remove(0) {
+            Fragment::Object(object) => Arguments::Object(object),
+            Fragment::Incomplete(raw) => Arguments::Incomplete { raw },
         }),
-        Reading::Pieces { .. } => None,
+        Reading::Fragments { .. } => None,
         Reading::Invalid { problem } => Some(match tools.with_brace(name, raw) {
             Some(object) => Arguments::Object(object),
             None => Arguments::Invalid { raw: raw.clone(), problem },
@@ -517,7 +517,7 @@ fn object_or_braced(text: &str, at: usize, tools: &ToolSet) -> Result<(Map<Strin
         let Arguments::Object(arguments) = call.arguments else { return None };
         tools.check(&call.name, arguments).is_ok().then(|| (object, at + end - 1))
     };
-    // One more copy of the text for each broken object would be too much of it.
+    // A copy of the rest for each broken object would take quadratic time.
     let is_short = text.len() - at <= MAX_BRACED;
     is_short.then(braced).flatten().map_or(read, Ok)
 }

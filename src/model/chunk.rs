@@ -21,7 +21,7 @@ pub struct Chunk {
     pub reasoning_details: Vec<Value>,
     /// Whether it is a `message`, which may repeat what came before, and no `delta`.
     pub is_message: bool,
-    /// Pieces of calls.
+    /// Fragments of calls.
     pub calls: Vec<CallPiece>,
     /// A piece of a call in the older field `function_call`.
     pub function_call: Option<CallPiece>,

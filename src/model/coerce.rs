@@ -9,7 +9,7 @@ use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 use super::ToolSpec;
-use super::repair::{self, Piece, Reading};
+use super::repair::{self, Fragment, Reading};
 use super::violation::{accepted, explain, problems, shorten};
 use crate::tool_name::{ToolId, folded};
 
@@ -99,7 +99,7 @@ impl Parameters {
             rename_aliases(schema, &mut arguments, &mut notes);
         }
         let Some(validator) = self.validator.get_or_init(|| jsonschema::validator_for(schema).ok()) else {
-            // A schema that no validator understands comes from outside; who wrote it will judge the call.
+            // A schema that no validator understands comes from a server, which validates the call itself.
             return Ok(Fitted { arguments, notes });
         };
         let mut value = Value::Object(arguments);
@@ -204,11 +204,11 @@ pub(super) fn one_object(text: &str) -> Option<Map<String, Value>> {
         return None;
     }
     match repair::read(text) {
-        Reading::Pieces { mut pieces, .. } if pieces.len() == 1 => match pieces.remove(0) {
-            Piece::Object(object) => Some(object),
-            Piece::Incomplete(_) => None,
+        Reading::Fragments { mut pieces, .. } if pieces.len() == 1 => match pieces.remove(0) {
+            Fragment::Object(object) => Some(object),
+            Fragment::Incomplete(_) => None,
         },
-        Reading::Pieces { .. } | Reading::Invalid { .. } => None,
+        Reading::Fragments { .. } | Reading::Invalid { .. } => None,
     }
 }
 
@@ -229,7 +229,7 @@ fn coerce_object(schema: &Value, object: &mut Map<String, Value>, place: &str, n
         let value = &object[&key];
         let says_nothing = match value {
             Value::Null => !types.contains(&"null"),
-            // A text may well be the word "null"; anything else can only mean that there is no value.
+            // Where a text is allowed, "null" may be that text; anywhere else it can only mean no value.
             Value::String(text) => {
                 matches!(text.as_str(), "null" | "None") && !types.is_empty() && !types.contains(&"string")
             }
@@ -342,7 +342,7 @@ fn wrapped(value: &Value, types: &[&str], schema: &Value) -> Option<Value> {
     (fits && types.contains(&"array") && !types.contains(&own)).then(|| Value::Array(vec![value.clone()]))
 }
 
-/// Writes whole floats as integers where the schema says so: `5.0` is valid there, but nobody wants to read it.
+/// Writes whole floats as integers where the schema wants integers: `5.0` is valid there, but unusual.
 fn whole_numbers(schema: &Value, value: &mut Value) {
     let (Some(properties), Some(object)) = (properties(schema), value.as_object_mut()) else { return };
     for (key, value) in object.iter_mut() {

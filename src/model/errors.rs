@@ -386,7 +386,7 @@ const RULES: &[Rule] = &[
 /// How servers say that the conversation is longer than the context window.
 const OVERFLOW: &str = r"(?is)context[_ -]?length[_ -]?exceeded|maximum context length|prompt (is )?too long|input (token )?(count |length )?(is )?too long|range of input length should be|too many tokens|tokens? > \d+ (maximum|max|limit)|exceeds? the context window|input token count.*exceeds the maximum|maximum prompt length is \d+|reduce the length of the messages|exceeds the limit of \d+|exceeds? the available context size|greater than the context length|context window exceeds limit|exceeded model token limit|context length is only \d+ tokens|input length.*exceeds.*context length|is longer than the model's context length|inputs` tokens \+ `?max_new_tokens`? must be|current length is \d+ while limit is \d+|maximum input length is|request entity too large|exceeds the model's maximum context|requested tokens \(\d+\) exceed context window of \d+|reached context length of \d+";
 
-/// What sounds like it and is not.
+/// Messages that contain such words and mean something else.
 const NOT_OVERFLOW: &str = r"(?i)context deadline exceeded|string_above_max_length|invalid 'user'|timed? ?out";
 
 /// The rules' patterns, each compiled on first use: most errors match one of the first.
@@ -468,7 +468,7 @@ fn fill(kind: Kind, quirks: &Quirks, said: &Said, words: &str, retry_after: Opti
         Kind::OutputTooLong => ErrorClass::OutputTooLong { limit: output_limit(words) },
         Kind::ContextOverflow => {
             let numbers = Numbers::read(words);
-            // The conversation fits, only the room asked for the answer does not: asking for less is the way.
+            // The conversation fits, but not together with the maximum of output tokens: a lower maximum helps.
             if let (Some(window), Some(prompt)) = (numbers.limit, numbers.prompt)
                 && prompt + MIN_ANSWER < window
             {

@@ -1,6 +1,6 @@
 //! Repairs arguments that are not quite JSON.
 //!
-//! Only text with a single reading is repaired. Text that is cut off becomes [`Piece::Incomplete`] and never runs; text
+//! Only text with a single reading is repaired. Text that is cut off becomes [`Fragment::Incomplete`] and never runs; text
 //! with two readings is refused with its position, so that the model can write it again. Bad input never becomes `{}`.
 
 use serde_json::{Map, Value};
@@ -15,9 +15,9 @@ const SHOWN: usize = 500;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reading {
     /// One or more objects (glued calls), each in its place, and the steps of the ladder that were needed.
-    Pieces {
+    Fragments {
         /// The objects, in order; only the last can be incomplete.
-        pieces: Vec<Piece>,
+        pieces: Vec<Fragment>,
         /// For example `control_characters`.
         steps: Vec<&'static str>,
     },
@@ -30,7 +30,7 @@ pub enum Reading {
 
 /// One object among glued ones.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Piece {
+pub enum Fragment {
     /// Complete.
     Object(Map<String, Value>),
     /// Cut off: the raw text.
@@ -40,10 +40,10 @@ pub enum Piece {
 /// Reads raw arguments.
 ///
 /// ```
-/// use qwen_run::model::repair::{read, Piece, Reading};
+/// use qwen_run::model::repair::{read, Fragment, Reading};
 ///
-/// let Reading::Pieces { pieces, steps } = read("{'path': 'a.rs',}") else { panic!() };
-/// assert_eq!(pieces, [Piece::Object(serde_json::from_str(r#"{"path":"a.rs"}"#).unwrap())]);
+/// let Reading::Fragments { pieces, steps } = read("{'path': 'a.rs',}") else { panic!() };
+/// assert_eq!(pieces, [Fragment::Object(serde_json::from_str(r#"{"path":"a.rs"}"#).unwrap())]);
 /// assert_eq!(steps, ["single_quotes", "trailing_comma"]);
 /// ```
 pub fn read(raw: &str) -> Reading {
@@ -54,10 +54,10 @@ pub fn read(raw: &str) -> Reading {
 fn read_level(raw: &str, steps: &mut Vec<&'static str>, level: usize) -> Reading {
     let text = raw.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
-        return pieces(vec![Piece::Object(Map::new())], steps);
+        return pieces(vec![Fragment::Object(Map::new())], steps);
     }
     match serde_json::from_str::<Value>(text) {
-        Ok(Value::Object(object)) => return pieces(vec![Piece::Object(object)], steps),
+        Ok(Value::Object(object)) => return pieces(vec![Fragment::Object(object)], steps),
         // Twice is what servers do; three times is something else.
         Ok(Value::String(inner)) if level < 2 => {
             note(steps, "double_encoded");
@@ -75,7 +75,7 @@ fn read_level(raw: &str, steps: &mut Vec<&'static str>, level: usize) -> Reading
         Err(_) => {}
     }
     if text.starts_with('"') && matches!(Tolerant::new(text, 0).value(0), Err(Stop::End)) {
-        return pieces(vec![Piece::Incomplete(raw.to_owned())], steps);
+        return pieces(vec![Fragment::Incomplete(raw.to_owned())], steps);
     }
     let fenced = strip_fence(text);
     if fenced.len() != text.len() {
@@ -107,11 +107,11 @@ fn sequence(text: &str, steps: &mut Vec<&'static str>) -> Reading {
                 for step in parser.steps {
                     note(steps, step);
                 }
-                objects.push(Piece::Object(object));
+                objects.push(Fragment::Object(object));
             }
             Ok(_) => return invalid(text, at, "expected an object"),
             Err(Stop::End) => {
-                objects.push(Piece::Incomplete(text[at..].to_owned()));
+                objects.push(Fragment::Incomplete(text[at..].to_owned()));
                 break;
             }
             Err(Stop::Bad(place, problem)) => return invalid(text, place, &problem),
@@ -203,8 +203,8 @@ fn invalid(text: &str, at: usize, problem: &str) -> Reading {
     Reading::Invalid { problem: format!("the arguments are {}", place(text, at, problem)) }
 }
 
-fn pieces(pieces: Vec<Piece>, steps: &mut Vec<&'static str>) -> Reading {
-    Reading::Pieces { pieces, steps: std::mem::take(steps) }
+fn pieces(pieces: Vec<Fragment>, steps: &mut Vec<&'static str>) -> Reading {
+    Reading::Fragments { pieces, steps: std::mem::take(steps) }
 }
 
 fn note(steps: &mut Vec<&'static str>, step: &'static str) {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::chunk::CallPiece;
 use super::cumulative::Joined;
-use super::repair::{self, Piece, Reading};
+use super::repair::{self, Fragment, Reading};
 use super::tool_set::ToolSet;
 use super::{Arguments, NOT_RUN, ToolCall};
 use crate::tool_name;
@@ -430,15 +430,15 @@ impl Slots {
 
     fn read(&mut self, raw: &str, name: &str, was_cut: bool, tools: &ToolSet) -> Vec<Arguments> {
         match repair::read(raw) {
-            Reading::Pieces { mut pieces, steps } => {
+            Reading::Fragments { mut pieces, steps } => {
                 for step in steps {
                     flag(&mut self.flags, step);
                 }
                 if pieces.len() > 1 && tools.has_required(name) {
-                    pieces.retain(|piece| !matches!(piece, Piece::Object(object) if object.is_empty()));
+                    pieces.retain(|piece| !matches!(piece, Fragment::Object(object) if object.is_empty()));
                 }
                 if pieces.is_empty() {
-                    pieces.push(Piece::Object(serde_json::Map::new()));
+                    pieces.push(Fragment::Object(serde_json::Map::new()));
                 }
                 pieces.into_iter().map(arguments_of).collect()
             }
@@ -454,10 +454,10 @@ impl Slots {
     }
 }
 
-fn arguments_of(piece: Piece) -> Arguments {
+fn arguments_of(piece: Fragment) -> Arguments {
     match piece {
-        Piece::Object(object) => Arguments::Object(object),
-        Piece::Incomplete(raw) => Arguments::Incomplete { raw },
+        Fragment::Object(object) => Arguments::Object(object),
+        Fragment::Incomplete(raw) => Arguments::Incomplete { raw },
     }
 }
 

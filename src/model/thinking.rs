@@ -2,7 +2,7 @@
 
 /// A part of the answer's content, classified.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub enum Fragment {
     /// Visible text.
     Text(String),
     /// Reasoning.
@@ -77,7 +77,7 @@ impl Splitter {
     }
 
     /// Takes the next content.
-    pub fn push(&mut self, content: &str, out: &mut Vec<Piece>) {
+    pub fn push(&mut self, content: &str, out: &mut Vec<Fragment>) {
         let owned;
         let mut rest = if self.held.is_empty() {
             content
@@ -106,7 +106,7 @@ impl Splitter {
     }
 
     /// Ends the content.
-    pub fn finish(&mut self, out: &mut Vec<Piece>) {
+    pub fn finish(&mut self, out: &mut Vec<Fragment>) {
         let held = std::mem::take(&mut self.held);
         if !held.is_empty() {
             self.plain(&held, out);
@@ -118,19 +118,19 @@ impl Splitter {
         }
     }
 
-    fn emit(&mut self, text: String, out: &mut Vec<Piece>) {
+    fn emit(&mut self, text: String, out: &mut Vec<Fragment>) {
         if text.is_empty() {
             return;
         }
         self.is_blank = self.is_blank && text.trim().is_empty();
         match out.last_mut() {
-            Some(Piece::Text(last)) => last.push_str(&text),
-            Some(Piece::Reasoning(_) | Piece::Orphan) | None => out.push(Piece::Text(text)),
+            Some(Fragment::Text(last)) => last.push_str(&text),
+            Some(Fragment::Reasoning(_) | Fragment::Orphan) | None => out.push(Fragment::Text(text)),
         }
     }
 
     /// Handles the tag that `rest` begins with, if it is one here, and returns its length.
-    fn tag(&mut self, rest: &str, out: &mut Vec<Piece>) -> Option<usize> {
+    fn tag(&mut self, rest: &str, out: &mut Vec<Fragment>) -> Option<usize> {
         let starts = |tags: &[&str]| tags.iter().position(|tag| rest.starts_with(tag));
         match self.state {
             State::Thinking | State::Maybe => {
@@ -152,7 +152,7 @@ impl Splitter {
                     return Some(OPEN[opened].len());
                 }
                 if let Some(closed) = starts(&CLOSE) {
-                    out.push(Piece::Orphan);
+                    out.push(Fragment::Orphan);
                     self.is_blank = true;
                     self.line_is_blank = true;
                     return Some(CLOSE[closed].len());
@@ -170,7 +170,7 @@ impl Splitter {
         }
     }
 
-    fn plain(&mut self, text: &str, out: &mut Vec<Piece>) {
+    fn plain(&mut self, text: &str, out: &mut Vec<Fragment>) {
         match self.state {
             State::Thinking => reason(text, out),
             State::Maybe => self.maybe.push_str(text),
@@ -211,12 +211,12 @@ impl Splitter {
     }
 }
 
-fn reason(text: &str, out: &mut Vec<Piece>) {
+fn reason(text: &str, out: &mut Vec<Fragment>) {
     if text.is_empty() {
         return;
     }
     match out.last_mut() {
-        Some(Piece::Reasoning(last)) => last.push_str(text),
-        Some(Piece::Text(_) | Piece::Orphan) | None => out.push(Piece::Reasoning(text.to_owned())),
+        Some(Fragment::Reasoning(last)) => last.push_str(text),
+        Some(Fragment::Text(_) | Fragment::Orphan) | None => out.push(Fragment::Reasoning(text.to_owned())),
     }
 }

@@ -1,5 +1,5 @@
-//! Executes one run, from flags to exit code: it is begun, prepared in [stages], [held](conversation) and
-//! [finished](finish).
+//! Executes one run, from flags to exit code: prepares it in [stages], holds the [conversation], and
+//! [finishes](finish) it.
 
 pub mod conversation;
 pub mod error;

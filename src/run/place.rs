@@ -18,7 +18,7 @@ use crate::workspace::Workspace;
 use crate::run::error::{Failure, PlaceError};
 use crate::run::rules::approval;
 use crate::run::rules::facts;
-use crate::run::rules::policy_layers::{self, Chosen, PolicySources};
+use crate::run::rules::policy_layers::{self, PolicySelection, PolicySources};
 use crate::run::rules::trust::{TrustFlags, Trusted};
 
 /// Where a command works; opened once.
@@ -106,7 +106,12 @@ impl Place {
     }
 
     /// Returns the policy that a run here would have.
-    pub fn policy(&self, named: Option<&str>, delivers: bool, environment: &Environment) -> Result<Chosen, Failure> {
+    pub fn policy(
+        &self,
+        named: Option<&str>,
+        delivers: bool,
+        environment: &Environment,
+    ) -> Result<PolicySelection, Failure> {
         self.policy_with(&ToolLists::default(), named, delivers, environment)
     }
 
@@ -117,7 +122,7 @@ impl Place {
         named: Option<&str>,
         delivers: bool,
         environment: &Environment,
-    ) -> Result<Chosen, Failure> {
+    ) -> Result<PolicySelection, Failure> {
         let named = named.map(str::to_owned).or_else(|| environment.value("QWEN_POLICY"));
         let trusted = self.trusted(environment)?;
         let chosen = policy_layers::choose(&PolicySources {

@@ -25,7 +25,7 @@ use super::wire::{self, End, Instructions, Permissions, Program, Report};
 /// The time between asking a command to end on timeout, and killing it.
 const GRACE: Duration = Duration::from_millis(400);
 
-/// The same after an interruption: somebody is waiting for the prompt.
+/// The same after an interruption, when a person is waiting.
 const SHORT_GRACE: Duration = Duration::from_millis(60);
 
 /// How long processes that outlive their command may take to end by themselves.

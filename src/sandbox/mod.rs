@@ -45,7 +45,7 @@ pub use executable::{HELPER, own_executable};
 pub use helper::{ending_with_us, helper_main, make_undumpable};
 pub use output::{Captured, OutputBounds};
 pub use proxy::Names;
-pub use request::{Demand, LentTree, Mounted, RunRequest, SandboxError};
+pub use request::{BindMount, CommandRoot, Demand, RunRequest, SandboxError};
 pub use running::{Lifeline, Piped, RunOutput};
 pub use tier::{Probe, Tier};
 
@@ -166,9 +166,9 @@ impl Sandbox {
     /// Returns where a command sees the root of its tree.
     pub fn seen_root<'a>(&self, request: &'a RunRequest) -> &'a Path {
         match (&request.tree, &request.seen_at) {
-            (LentTree::Folder(_), Some(seen)) if self.tier() == Tier::T3 => seen,
-            (LentTree::Folder(folder), _) => folder,
-            (LentTree::Overlay { project, .. }, _) => project,
+            (CommandRoot::Folder(_), Some(seen)) if self.tier() == Tier::T3 => seen,
+            (CommandRoot::Folder(folder), _) => folder,
+            (CommandRoot::Overlay { project, .. }, _) => project,
         }
     }
 }

@@ -56,7 +56,7 @@ impl SandboxError {
 
 /// The tree that a command works in. The workspace makes it; it is the project's own directory only with `in-place`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LentTree {
+pub enum CommandRoot {
     /// A plain directory: a copy of the project.
     Folder(PathBuf),
     /// An overlay that is mounted for the command and seen at `project`: requires T3.
@@ -74,7 +74,7 @@ pub enum LentTree {
 
 /// A directory that commands see at another path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mounted {
+pub struct BindMount {
     /// The path that commands see.
     pub at: PathBuf,
     /// The real path.
@@ -87,7 +87,7 @@ pub struct Mounted {
 #[derive(Debug, Clone)]
 pub struct RunRequest {
     /// The tree that the command works in.
-    pub tree: LentTree,
+    pub tree: CommandRoot,
     /// The path in T3 of a directory of the command workspace; `None` keeps its real path.
     pub seen_at: Option<PathBuf>,
     /// What else may be read, at its real path: the real `.git`, included directories.
@@ -95,7 +95,7 @@ pub struct RunRequest {
     /// What else may be written, at its real path: the scratch git directory.
     pub write: Vec<PathBuf>,
     /// What is seen at another path: requires T3.
-    pub mounts: Vec<Mounted>,
+    pub mounts: Vec<BindMount>,
     /// Paths inside the tree that must stay read-only: requires T3.
     pub read_only: Vec<PathBuf>,
     /// Paths inside the tree that look empty and cannot be written, such as files that must not be read: requires T3.
@@ -118,7 +118,7 @@ impl RunRequest {
     /// Returns a request without options, for a command in a directory.
     pub fn in_folder(folder: impl Into<PathBuf>, timeout: Duration) -> RunRequest {
         RunRequest {
-            tree: LentTree::Folder(folder.into()),
+            tree: CommandRoot::Folder(folder.into()),
             seen_at: None,
             read: Vec::new(),
             write: Vec::new(),

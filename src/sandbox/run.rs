@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 use tokio::net::unix::pipe;
 
 use super::environment::is_valid;
-use super::request::{Demand, LentTree, RunRequest, SandboxError};
+use super::request::{CommandRoot, Demand, RunRequest, SandboxError};
 use super::running::{Background, PATIENCE, Piped, RunOutput, finish, settle, start};
 use super::tier::Tier;
 use super::view::{Mount, Source, View};
@@ -84,7 +84,7 @@ impl Sandbox {
         if held_back && self.tier() != Tier::T3 && self.confinement.demand != Demand::Off {
             return refused("parts of a command workspace can be hidden only in T3; use a copy without them");
         }
-        if matches!(request.tree, LentTree::Overlay { .. }) && !self.confinement.has_overlay() {
+        if matches!(request.tree, CommandRoot::Overlay { .. }) && !self.confinement.has_overlay() {
             return refused("an overlay can be used only in T3; use a copy");
         }
         Ok(())
@@ -173,9 +173,9 @@ impl Sandbox {
         mounts.push((
             tree_at.to_path_buf(),
             match &request.tree {
-                LentTree::Folder(folder) if read_only => Source::Made(folder.into()),
-                LentTree::Folder(folder) => Source::Write(folder.into()),
-                LentTree::Overlay { project, upper, work } => {
+                CommandRoot::Folder(folder) if read_only => Source::Made(folder.into()),
+                CommandRoot::Folder(folder) => Source::Write(folder.into()),
+                CommandRoot::Overlay { project, upper, work } => {
                     Source::Overlay { lower: project.into(), upper: upper.into(), work: work.into(), read_only }
                 }
             },

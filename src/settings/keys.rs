@@ -19,7 +19,7 @@ pub const DASHSCOPE_MODEL: &str = "qwen3-coder-plus";
 
 /// What flags and the recipe say.
 #[derive(Clone, Default)]
-pub struct Wishes<'a> {
+pub struct EndpointOptions<'a> {
     /// `--openai-api-key`.
     pub api_key: Option<&'a str>,
     /// `--api-key-file`: its name and its text.
@@ -81,7 +81,11 @@ enum Owner {
 }
 
 /// Decides where requests go.
-pub fn resolve(wishes: &Wishes<'_>, environment: &Environment, settings: &Settings) -> Result<Endpoint, KeyError> {
+pub fn resolve(
+    wishes: &EndpointOptions<'_>,
+    environment: &Environment,
+    settings: &Settings,
+) -> Result<Endpoint, KeyError> {
     let mut warnings = Vec::new();
     let base_url = base_url(wishes, environment, settings)?;
     let is_loopback = is_loopback(&base_url.value);
@@ -116,7 +120,11 @@ pub fn resolve(wishes: &Wishes<'_>, environment: &Environment, settings: &Settin
     })
 }
 
-fn base_url(wishes: &Wishes<'_>, environment: &Environment, settings: &Settings) -> Result<Valued<Url>, KeyError> {
+fn base_url(
+    wishes: &EndpointOptions<'_>,
+    environment: &Environment,
+    settings: &Settings,
+) -> Result<Valued<Url>, KeyError> {
     let from_flag = wishes.base_url.map(|url| (url.to_owned(), Origin::Flag("--openai-base-url".into())));
     let from_settings = || {
         [&settings.model.base_url, &settings.auth.base_url]
@@ -154,7 +162,7 @@ fn base_url(wishes: &Wishes<'_>, environment: &Environment, settings: &Settings)
     Ok(Valued::new(url, origin))
 }
 
-fn chooses_coding_plan(wishes: &Wishes<'_>, environment: &Environment, settings: &Settings) -> bool {
+fn chooses_coding_plan(wishes: &EndpointOptions<'_>, environment: &Environment, settings: &Settings) -> bool {
     let general = wishes.api_key.is_some()
         || wishes.api_key_file.is_some()
         || settings.auth.api_key.is_some()
@@ -164,7 +172,7 @@ fn chooses_coding_plan(wishes: &Wishes<'_>, environment: &Environment, settings:
 
 /// Returns the first key that is set and not empty, as it was written.
 fn find_key(
-    wishes: &Wishes<'_>,
+    wishes: &EndpointOptions<'_>,
     environment: &Environment,
     settings: &Settings,
     owner: Owner,
@@ -246,7 +254,7 @@ fn no_key(base_url: &Valued<Url>, owner: Owner) -> KeyError {
 }
 
 fn model(
-    wishes: &Wishes<'_>,
+    wishes: &EndpointOptions<'_>,
     environment: &Environment,
     settings: &Settings,
     owner: Owner,
@@ -309,7 +317,10 @@ fn owner(url: &Url) -> Owner {
 mod tests {
     use super::*;
 
-    fn found(wishes: Wishes<'_>, variables: &[(&str, &str)]) -> Result<(String, Option<String>, String), (u8, String)> {
+    fn found(
+        wishes: EndpointOptions<'_>,
+        variables: &[(&str, &str)],
+    ) -> Result<(String, Option<String>, String), (u8, String)> {
         resolve(&wishes, &Environment::with(variables), &Settings::default())
             .map(|endpoint| {
                 let model = match endpoint.model {
@@ -329,13 +340,14 @@ mod tests {
     #[test]
     fn the_first_key_that_is_set_and_not_empty_counts() {
         let all = [("QWEN_API_KEY", "q"), ("OPENAI_API_KEY", "o"), ("DASHSCOPE_API_KEY", "d")];
-        let flag = Wishes { api_key: Some("f"), api_key_file: Some(("p", "file")), ..Wishes::default() };
+        let flag =
+            EndpointOptions { api_key: Some("f"), api_key_file: Some(("p", "file")), ..EndpointOptions::default() };
         assert_eq!(found(flag, &all), to(DASHSCOPE, Some("f"), DASHSCOPE_MODEL));
-        let file = Wishes { api_key_file: Some(("p", " \u{feff}file\n")), ..Wishes::default() };
+        let file = EndpointOptions { api_key_file: Some(("p", " \u{feff}file\n")), ..EndpointOptions::default() };
         assert_eq!(found(file, &all), to(DASHSCOPE, Some("file"), DASHSCOPE_MODEL));
-        assert_eq!(found(Wishes::default(), &all), to(DASHSCOPE, Some("q"), DASHSCOPE_MODEL));
+        assert_eq!(found(EndpointOptions::default(), &all), to(DASHSCOPE, Some("q"), DASHSCOPE_MODEL));
         let empty = [("QWEN_API_KEY", " "), ("OPENAI_API_KEY", "''"), ("DASHSCOPE_API_KEY", "d")];
-        assert_eq!(found(Wishes::default(), &empty), to(DASHSCOPE, Some("d"), DASHSCOPE_MODEL));
+        assert_eq!(found(EndpointOptions::default(), &empty), to(DASHSCOPE, Some("d"), DASHSCOPE_MODEL));
     }
 
     #[test]
@@ -348,7 +360,7 @@ mod tests {
             ("https://w1.ap-southeast-1.maas.aliyuncs.com/compatible-mode/v1", Some("d")),
             ("http://127.0.0.1:8090/v1", None),
         ] {
-            let wishes = Wishes { base_url: Some(url), model: Some("m"), ..Wishes::default() };
+            let wishes = EndpointOptions { base_url: Some(url), model: Some("m"), ..EndpointOptions::default() };
             assert_eq!(found(wishes, &keys), to(url, key, "m"), "{url}");
         }
         for url in [
@@ -356,7 +368,7 @@ mod tests {
             "https://dashscope.aliyuncs.com.evil.example/v1",
             "https://x@evil.example/",
         ] {
-            let wishes = Wishes { base_url: Some(url), model: Some("m"), ..Wishes::default() };
+            let wishes = EndpointOptions { base_url: Some(url), model: Some("m"), ..EndpointOptions::default() };
             assert_eq!(found(wishes, &keys).unwrap_err().0, 41, "{url}");
         }
     }
@@ -364,48 +376,51 @@ mod tests {
     #[test]
     fn a_coding_plan_key_alone_chooses_its_host() {
         let alone = [("BAILIAN_CODING_PLAN_API_KEY", "b")];
-        assert_eq!(found(Wishes::default(), &alone), to(CODING_PLAN, Some("b"), DASHSCOPE_MODEL));
+        assert_eq!(found(EndpointOptions::default(), &alone), to(CODING_PLAN, Some("b"), DASHSCOPE_MODEL));
     }
 
     #[test]
     fn a_key_of_another_provider_is_not_sent_to_dashscope() {
         for key in ["sk-proj-abc", "sk-or-v1-abc", "sk-ant-abc"] {
-            let (code, message) = found(Wishes::default(), &[("OPENAI_API_KEY", key)]).unwrap_err();
+            let (code, message) = found(EndpointOptions::default(), &[("OPENAI_API_KEY", key)]).unwrap_err();
             assert_eq!(code, 41);
             assert!(message.contains("OPENAI_BASE_URL=") && !message.contains(key), "{message}");
         }
         let url = "https://openrouter.ai/api/v1";
         let variables = [("OPENAI_API_KEY", "sk-or-1"), ("OPENAI_BASE_URL", url), ("OPENAI_MODEL", "m")];
-        assert_eq!(found(Wishes::default(), &variables), to(url, Some("sk-or-1"), "m"));
+        assert_eq!(found(EndpointOptions::default(), &variables), to(url, Some("sk-or-1"), "m"));
     }
 
     #[test]
     fn a_server_on_this_machine_needs_no_key_and_no_model() {
         for url in ["http://127.0.0.1:8090/v1", "http://localhost:1234/v1", "http://[::1]:8080/v1"] {
-            let wishes = Wishes { base_url: Some(url), ..Wishes::default() };
+            let wishes = EndpointOptions { base_url: Some(url), ..EndpointOptions::default() };
             assert_eq!(found(wishes, &[]), to(url, None, "(the only one)"), "{url}");
         }
     }
 
     #[test]
     fn what_cannot_work_ends_in_its_code() {
-        let base = |url| Wishes { base_url: Some(url), model: Some("m"), ..Wishes::default() };
-        assert_eq!(found(Wishes::default(), &[]).unwrap_err().0, 41);
+        let base = |url| EndpointOptions { base_url: Some(url), model: Some("m"), ..EndpointOptions::default() };
+        assert_eq!(found(EndpointOptions::default(), &[]).unwrap_err().0, 41);
         assert_eq!(found(base("nonsense"), &[]).unwrap_err().0, 2);
         assert_eq!(found(base("file:///etc"), &[]).unwrap_err().0, 2);
-        assert_eq!(found(Wishes::default(), &[("QWEN_BASE_URL", "nonsense")]).unwrap_err().0, 52);
+        assert_eq!(found(EndpointOptions::default(), &[("QWEN_BASE_URL", "nonsense")]).unwrap_err().0, 52);
         assert_eq!(found(base("http://example.com/v1"), &[("QWEN_API_KEY", "k")]).unwrap_err().0, 52);
-        let allowed = Wishes { allow_http: true, ..base("http://example.com/v1") };
+        let allowed = EndpointOptions { allow_http: true, ..base("http://example.com/v1") };
         assert!(found(allowed, &[("QWEN_API_KEY", "k")]).is_ok());
-        let no_model = Wishes { base_url: Some("https://example.com/v1"), ..Wishes::default() };
+        let no_model = EndpointOptions { base_url: Some("https://example.com/v1"), ..EndpointOptions::default() };
         assert_eq!(found(no_model, &[("QWEN_API_KEY", "k")]).unwrap_err().0, 52);
         for key in ["a b", "a\nb", "schlüssel"] {
-            assert_eq!(found(Wishes::default(), &[("QWEN_API_KEY", key)]).unwrap_err().0, 41, "{key:?}");
+            assert_eq!(found(EndpointOptions::default(), &[("QWEN_API_KEY", key)]).unwrap_err().0, 41, "{key:?}");
         }
         assert_eq!(
-            found(Wishes { api_key_file: Some(("p", "\n")), ..Wishes::default() }, &[("QWEN_API_KEY", "k")])
-                .unwrap_err()
-                .0,
+            found(
+                EndpointOptions { api_key_file: Some(("p", "\n")), ..EndpointOptions::default() },
+                &[("QWEN_API_KEY", "k")]
+            )
+            .unwrap_err()
+            .0,
             41
         );
     }
@@ -414,10 +429,10 @@ mod tests {
     fn the_model_is_named_by_the_first_that_names_one() {
         let model = |wishes, variables: &[(&str, &str)]| found(wishes, variables).unwrap().2;
         let key = ("QWEN_API_KEY", "k");
-        let recipe = Wishes { recipe_model: Some("r"), ..Wishes::default() };
+        let recipe = EndpointOptions { recipe_model: Some("r"), ..EndpointOptions::default() };
         assert_eq!(model(recipe.clone(), &[key]), "r");
         assert_eq!(model(recipe.clone(), &[key, ("OPENAI_MODEL", "o")]), "o");
         assert_eq!(model(recipe.clone(), &[key, ("OPENAI_MODEL", "o"), ("QWEN_MODEL", "q")]), "q");
-        assert_eq!(model(Wishes { model: Some("f"), ..recipe }, &[key, ("QWEN_MODEL", "q")]), "f");
+        assert_eq!(model(EndpointOptions { model: Some("f"), ..recipe }, &[key, ("QWEN_MODEL", "q")]), "f");
     }
 }

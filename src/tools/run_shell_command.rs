@@ -244,7 +244,7 @@ mod tests {
             exit_code: None,
             background: Background { pgid: Some(7), pids: vec![7, 8] },
             changed: vec!["a\nb".into()],
-            notes: vec!["target/ was left out of the lent tree".into()],
+            notes: vec!["target/ was left out of the command workspace".into()],
             stderr: b"x".to_vec(),
             missing: MissingOutput { stdout: 0, stderr: 9 },
             ..report()
@@ -261,7 +261,7 @@ mod tests {
         Background PIDs: 7, 8
         Process Group PGID: 7
         Changed files: a\nb
-        Note: target/ was left out of the lent tree
+        Note: target/ was left out of the command workspace
         ");
     }
 

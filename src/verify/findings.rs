@@ -242,7 +242,7 @@ fn path_of(path: &str, diff: Option<&NewSide>, file: &dyn Fn(&str) -> Option<Str
 }
 
 /// Says how a finding stands to the diff. The numbers of a hunk's lines follow one another, so that a range without a
-/// gap lies in one hunk.
+/// gap is in one hunk.
 fn place(finding: &Finding, lines: Option<&Shown>) -> FindingPlace {
     let Some(lines) = lines else { return FindingPlace::default() };
     let suggestion_in_hunk = finding.suggestion.as_ref().is_some_and(|suggestion| {

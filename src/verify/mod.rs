@@ -201,8 +201,8 @@ mod tests {
 
     #[test]
     fn the_model_reads_what_failed_without_colours_and_private_paths() {
-        let check = failure("\u{1b}[31merror\u{1b}[0m in /tmp/x/lent/src/a.rs:3\r\n");
-        insta::assert_snapshot!(feedback(&check, "/tmp/x/lent", 2), @r"
+        let check = failure("\u{1b}[31merror\u{1b}[0m in /tmp/x/tree/src/a.rs:3\r\n");
+        insta::assert_snapshot!(feedback(&check, "/tmp/x/tree", 2), @r"
         The check `make test` failed with exit code 2. Its output:
 
         error in src/a.rs:3

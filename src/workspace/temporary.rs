@@ -109,7 +109,7 @@ struct Abandoned {
 
 /// Removes the temporary directories of this user's killed runs in `directory` that are older than `age`.
 ///
-/// After `patience` it is left at that, and the next run goes on with it. What cannot be removed stays.
+/// Stops after `patience`; the next run continues. What cannot be removed stays.
 #[expect(clippy::disallowed_methods, reason = "ages of files are told by the clock")]
 pub fn remove_abandoned(directory: &Path, age: Duration, patience: Duration) {
     let Some(made_before) = SystemTime::now().checked_sub(age) else { return };

@@ -21,8 +21,8 @@ fn all_fail(sandbox: &Sandbox, place: &Place, attacks: &[String]) {
 fn nothing_outside_is_written() {
     let place = Place::new();
     let outside = place.at("outside");
-    symlink(&outside, place.at("lent/link")).unwrap();
-    symlink(outside.join("new"), place.at("lent/dangling")).unwrap();
+    symlink(&outside, place.at("tree/link")).unwrap();
+    symlink(outside.join("new"), place.at("tree/dangling")).unwrap();
     each_tier(&place, |sandbox, tier| {
         let outside = outside.display();
         let (project, home) = (place.at("project"), place.at("home"));
@@ -63,7 +63,7 @@ fn nothing_outside_is_written() {
 }
 
 #[test]
-fn the_lent_tree_and_the_private_folders_are_written() {
+fn the_command_tree_and_the_private_folders_are_written() {
     let place = Place::new();
     each_tier(&place, |sandbox, tier| {
         let text_of = "echo new > b.txt && mv b.txt src/ && ln src/b.txt src/c.txt && rm src/b.txt && cat src/c.txt && \
@@ -76,7 +76,7 @@ fn the_lent_tree_and_the_private_folders_are_written() {
 #[test]
 fn nothing_outside_is_read() {
     let place = Place::new();
-    symlink(place.at("outside/secret"), place.at("lent/link")).unwrap();
+    symlink(place.at("outside/secret"), place.at("tree/link")).unwrap();
     each_tier(&place, |sandbox, _| {
         let (outside, home, project) = (place.at("outside"), place.at("home"), place.at("project"));
         all_fail(
@@ -139,7 +139,7 @@ fn git_s_own_folder_is_read_and_never_written() {
     });
     // If commands work in the project itself, only mounts can hold a part of it back; elsewhere that is refused.
     let mut request = place.request();
-    request.tree = qwen_run::sandbox::LentTree::Folder(place.at("project"));
+    request.tree = qwen_run::sandbox::CommandRoot::Folder(place.at("project"));
     request.read_only = vec![".git".into()];
     if let Some(sandbox) = place.sandbox(Tier::T3) {
         let attack = "echo x > .git/HEAD; rm -rf .git; mv .git g; echo fine > b.txt; cat .git/HEAD b.txt";
@@ -457,7 +457,7 @@ fn an_overlay_takes_what_is_written_and_the_project_stays_as_it_is() {
     std::fs::create_dir(&work).unwrap();
     std::fs::write(upper.join("staged.txt"), "staged\n").unwrap();
     let mut request = place.request();
-    request.tree = qwen_run::sandbox::LentTree::Overlay { project: place.at("project"), upper: upper.clone(), work };
+    request.tree = qwen_run::sandbox::CommandRoot::Overlay { project: place.at("project"), upper: upper.clone(), work };
     request.read_only = vec![".git".into()];
     let text_of =
         "pwd; cat a.txt staged.txt; echo changed > a.txt; echo b > src/b; echo x > .git/HEAD; cat .git/HEAD a.txt";
@@ -476,11 +476,11 @@ fn an_overlay_takes_what_is_written_and_the_project_stays_as_it_is() {
 }
 
 #[test]
-fn files_that_nobody_may_read_look_empty_in_a_lent_tree() {
+fn files_that_nobody_may_read_look_empty_in_a_command_tree() {
     let place = Place::new();
-    std::fs::write(place.at("lent/.env"), "KEY=1\n").unwrap();
-    std::fs::create_dir(place.at("lent/secrets")).unwrap();
-    std::fs::write(place.at("lent/secrets/key"), "KEY=2\n").unwrap();
+    std::fs::write(place.at("tree/.env"), "KEY=1\n").unwrap();
+    std::fs::create_dir(place.at("tree/secrets")).unwrap();
+    std::fs::write(place.at("tree/secrets/key"), "KEY=2\n").unwrap();
     let mut request = place.request();
     request.hidden = vec![".env".into(), "secrets".into(), "not-there".into()];
     if let Some(sandbox) = place.sandbox(Tier::T2) {
@@ -490,23 +490,23 @@ fn files_that_nobody_may_read_look_empty_in_a_lent_tree() {
     let text_of = "cat .env secrets/*; ls -A secrets; echo x > .env; rm -f .env; mv secrets s; ln .env e; cat e; true";
     let output = run(&sandbox, &script(text_of), request);
     assert!(!(text(&output.stdout) + &text(&output.stderr)).contains("KEY"), "{}", text(&output.stdout));
-    assert_eq!(std::fs::read_to_string(place.at("lent/.env")).unwrap(), "KEY=1\n");
-    assert!(place.at("lent/secrets/key").exists());
+    assert_eq!(std::fs::read_to_string(place.at("tree/.env")).unwrap(), "KEY=1\n");
+    assert!(place.at("tree/secrets/key").exists());
 }
 
 #[test]
-fn a_link_in_the_lent_tree_cannot_have_us_make_files_elsewhere() {
+fn a_link_in_the_command_tree_cannot_have_us_make_files_elsewhere() {
     let place = Place::new();
     let Some(sandbox) = place.sandbox(Tier::T3) else { return };
-    symlink(place.at("outside"), place.at("lent/sub")).unwrap();
-    symlink(place.at("outside/file"), place.at("lent/file")).unwrap();
+    symlink(place.at("outside"), place.at("tree/sub")).unwrap();
+    symlink(place.at("outside/file"), place.at("tree/file")).unwrap();
     let mut request = place.request();
-    request.read = vec![place.at("lent/sub/made"), place.at("lent/file")];
+    request.read = vec![place.at("tree/sub/made"), place.at("tree/file")];
     request.hidden = vec!["sub/secret".into(), "sub/hidden".into()];
     std::fs::create_dir(place.at("project/made")).unwrap();
     request.seen_at = Some(place.at("project"));
     request.read.push(place.at("project/made"));
-    symlink(place.at("outside"), place.at("lent/made")).unwrap();
+    symlink(place.at("outside"), place.at("tree/made")).unwrap();
     run(&sandbox, &script("true"), request.clone());
     assert_eq!(std::fs::read_dir(place.at("outside")).unwrap().count(), 1);
     request.write = vec![place.at("project/made")];
@@ -522,8 +522,8 @@ fn a_copy_can_be_seen_at_the_project_s_place() {
     request.seen_at = Some(place.at("project"));
     assert_eq!(sandbox.seen_root(&request), place.at("project"));
     let output = run(&sandbox, &script("pwd; cat \"$PWD/a.txt\"; echo x > new"), request);
-    assert_eq!(text(&output.stdout), format!("{}\nlent\n", place.at("project").display()));
-    assert!(place.at("lent/new").exists() && !place.at("project/new").exists());
+    assert_eq!(text(&output.stdout), format!("{}\ntree\n", place.at("project").display()));
+    assert!(place.at("tree/new").exists() && !place.at("project/new").exists());
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn the_time_is_kept_and_the_output_so_far_is_shown() {
     let output = run(&sandbox, &script("echo before; sleep 1000 & echo $! > child; wait"), request);
     assert!(output.timed_out);
     assert_eq!(text(&output.stdout), "before\n");
-    assert!(!lives(&wait_for(&place.at("lent/child"))));
+    assert!(!lives(&wait_for(&place.at("tree/child"))));
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn a_command_that_ignores_the_request_to_end_is_killed() {
     request.timeout = Duration::from_millis(200);
     let output = run(&sandbox, &script("trap '' TERM; echo $$ > pid; while :; do sleep 1000; done"), request);
     assert!(output.timed_out && output.exit_code.is_none());
-    assert!(!lives(&wait_for(&place.at("lent/pid"))));
+    assert!(!lives(&wait_for(&place.at("tree/pid"))));
 }
 
 #[test]
@@ -41,10 +41,10 @@ fn a_survivor_that_detached_itself_twice_is_ended_and_never_waited_for() {
         assert!(begin.elapsed() < Duration::from_secs(20), "it was waited for");
         assert!(output.notes.iter().any(|note| note.contains("left over")), "{tier:?} {:?}", output.notes);
         if tier != Tier::T3 {
-            assert!(!lives(&wait_for(&place.at("lent/daemon"))), "{tier:?}");
+            assert!(!lives(&wait_for(&place.at("tree/daemon"))), "{tier:?}");
         }
-        assert_eq!(processes_in(&place.at("lent")), 0, "{tier:?}");
-        std::fs::remove_file(place.at("lent/daemon")).unwrap();
+        assert_eq!(processes_in(&place.at("tree")), 0, "{tier:?}");
+        std::fs::remove_file(place.at("tree/daemon")).unwrap();
     }
 }
 
@@ -59,20 +59,20 @@ fn dropping_the_future_ends_the_command_at_once() {
             loop {
                 let tick = tokio::time::sleep(Duration::from_millis(5));
                 tokio::select! { output = &mut running => panic!("it ended by itself: {output:?}"), () = tick => {} }
-                if std::fs::read_to_string(place.at("lent/pid")).is_ok_and(|text| text.ends_with('\n')) {
+                if std::fs::read_to_string(place.at("tree/pid")).is_ok_and(|text| text.ends_with('\n')) {
                     break;
                 }
             }
-            assert!(processes_in(&place.at("lent")) >= 2);
+            assert!(processes_in(&place.at("tree")) >= 2);
             drop(running);
         });
         let begin = Instant::now();
-        while processes_in(&place.at("lent")) > 0 {
+        while processes_in(&place.at("tree")) > 0 {
             assert!(begin.elapsed() < Duration::from_secs(5), "{tier:?}: it lives on");
             std::thread::sleep(Duration::from_millis(5));
         }
         aloud(&format!("{tier:?}: ended {} ms after the drop", begin.elapsed().as_millis()));
-        std::fs::remove_file(place.at("lent/pid")).unwrap();
+        std::fs::remove_file(place.at("tree/pid")).unwrap();
     }
 }
 
@@ -87,15 +87,15 @@ fn background_commands_live_until_the_run_ends() {
             let plan = script("echo serving; echo ready > ready; sleep 1000");
             let started = sandbox.run(&plan, request).await.unwrap();
             assert_eq!((started.exit_code, started.background_pids.len()), (None, 1));
-            let ready = place.at("lent/ready");
+            let ready = place.at("tree/ready");
             while std::fs::read_to_string(&ready).is_err() {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
-            assert!(processes_in(&place.at("lent")) > 0);
+            assert!(processes_in(&place.at("tree")) > 0);
             let ended = sandbox.end().await;
             assert_eq!(ended.len(), 1);
             assert_eq!(text(&ended[0].stdout), "serving\n");
-            assert_eq!(processes_in(&place.at("lent")), 0);
+            assert_eq!(processes_in(&place.at("tree")), 0);
             std::fs::remove_file(ready).unwrap();
         });
     }
@@ -116,16 +116,16 @@ fn commands_end_with_us_even_when_we_are_killed() {
             .stdout(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        wait_for(&place.at("lent/pid"));
-        assert!(processes_in(&place.at("lent")) >= 2, "{tier:?}");
+        wait_for(&place.at("tree/pid"));
+        assert!(processes_in(&place.at("tree")) >= 2, "{tier:?}");
         us.kill().unwrap();
         us.wait().unwrap();
         let begin = Instant::now();
-        while processes_in(&place.at("lent")) > 0 {
+        while processes_in(&place.at("tree")) > 0 {
             assert!(begin.elapsed() < Duration::from_secs(5), "{tier:?}: it lives on");
             std::thread::sleep(Duration::from_millis(5));
         }
-        std::fs::remove_file(place.at("lent/pid")).unwrap();
+        std::fs::remove_file(place.at("tree/pid")).unwrap();
     }
 }
 
@@ -139,7 +139,7 @@ fn somebody_who_is_killed() {
     let place = Place::new();
     let sandbox = place.sandbox(tier).unwrap();
     let plan = script("setsid bash -c 'trap \"\" TERM HUP; sleep 1000' & sleep 0.1; echo $! > pid; sleep 1000");
-    let request = RunRequest::in_folder(folder.join("lent"), Duration::from_secs(1000));
+    let request = RunRequest::in_folder(folder.join("tree"), Duration::from_secs(1000));
     run(&sandbox, &plan, request);
 }
 

@@ -137,5 +137,5 @@ fn below_namespaces_single_hosts_open_nothing_and_nothing_runs() {
         Err(SandboxError::Refused(why)) => assert!(why.contains("needs isolation tier T3"), "{why}"),
         other => panic!("{other:?}"),
     }
-    assert!(!place.at("lent/ran").exists() && heard.try_recv().is_err());
+    assert!(!place.at("tree/ran").exists() && heard.try_recv().is_err());
 }

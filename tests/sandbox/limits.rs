@@ -18,16 +18,16 @@ const READER: SandboxProfile =
     SandboxProfile { tree: TreeAccess::ReadOnly, network: Network::None, git: GitAccess::None };
 
 /// A repository with a runner of commands whose policy opens the network, and whoever listens there.
-struct Bench {
+struct Fixture {
     place: Place,
     runner: Runner,
     workspace: Arc<Workspace>,
     listener: TcpListener,
 }
 
-impl Bench {
+impl Fixture {
     /// `None` where the machine cannot give the tier, which is said aloud.
-    fn new(tier: Tier) -> Option<Bench> {
+    fn new(tier: Tier) -> Option<Fixture> {
         let place = Place::new();
         place.sandbox(tier)?;
         let file = |name: &str, text: &str| std::fs::write(place.at("project").join(name), text).unwrap();
@@ -72,7 +72,7 @@ impl Bench {
         });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
-        Some(Bench { runner: runner.unwrap(), place, workspace, listener })
+        Some(Fixture { runner: runner.unwrap(), place, workspace, listener })
     }
 
     fn run(&self, text_of: &str, profile: SandboxProfile) -> CommandReport {
@@ -122,19 +122,19 @@ impl Bench {
     }
 }
 
-fn each_bench(with: impl Fn(&Bench, Tier)) {
+fn each_bench(with: impl Fn(&Fixture, Tier)) {
     for tier in [Tier::T2, Tier::T3] {
-        if let Some(bench) = Bench::new(tier) {
-            with(&bench, tier);
+        if let Some(fixture) = Fixture::new(tier) {
+            with(&fixture, tier);
         }
     }
 }
 
 #[test]
 fn a_table_s_lie_costs_nothing_where_the_kernel_holds() {
-    each_bench(|bench, tier| {
+    each_bench(|fixture, tier| {
         // What earlier commands left is in the tree, too.
-        bench.run("true", SandboxProfile { tree: TreeAccess::Writable, ..READER });
+        fixture.run("true", SandboxProfile { tree: TreeAccess::Writable, ..READER });
         for lie in [
             "echo x > new",
             "echo x | tee a.txt",
@@ -157,25 +157,25 @@ fn a_table_s_lie_costs_nothing_where_the_kernel_holds() {
             "git log --format=%s",
             "python3 -c 'open(\"py\", \"w\").write(\"x\")'",
         ] {
-            let said = bench.is_harmless(tier, lie, &format!("({lie}) >\"$TMPDIR/out\" 2>&1 && echo WORKED; true"));
+            let said = fixture.is_harmless(tier, lie, &format!("({lie}) >\"$TMPDIR/out\" 2>&1 && echo WORKED; true"));
             assert!(!said.contains("WORKED"), "{tier:?} {lie}: {said}");
         }
-        let said = bench.is_harmless(tier, "network", &bench.connect());
+        let said = fixture.is_harmless(tier, "network", &fixture.connect());
         assert!(!said.contains("reached"), "{tier:?}: {said}");
         let honest = "cat a.txt && echo h > \"$HOME/h\" && echo t > \"$TMPDIR/t\" && cat \"$HOME/h\" \"$TMPDIR/t\"";
-        assert_eq!(bench.is_harmless(tier, "honest", honest), "project\nh\nt\n", "{tier:?}");
+        assert_eq!(fixture.is_harmless(tier, "honest", honest), "project\nh\nt\n", "{tier:?}");
     });
 }
 
 #[test]
 fn a_command_gets_what_its_decision_names_and_no_more() {
-    each_bench(|bench, tier| {
+    each_bench(|fixture, tier| {
         let said = |text_of: &str, profile: SandboxProfile| {
-            let report = bench.run(text_of, profile);
+            let report = fixture.run(text_of, profile);
             String::from_utf8_lossy(&[report.stdout, report.stderr].concat()).into_owned()
         };
         let any = SandboxProfile { network: Network::Any, ..READER };
-        assert_eq!(said(&bench.connect(), any), "reached\n", "{tier:?}");
+        assert_eq!(said(&fixture.connect(), any), "reached\n", "{tier:?}");
         let reads_git = SandboxProfile { git: GitAccess::ReadOnly, ..READER };
         assert_eq!(said("git log --format=%s", reads_git.clone()), "first\n", "{tier:?}");
         assert!(!said("git commit -q --allow-empty -m x && echo WORKED", reads_git).contains("WORKED"), "{tier:?}");
@@ -184,13 +184,13 @@ fn a_command_gets_what_its_decision_names_and_no_more() {
         let answer = said(commit, writes_git.clone());
         assert!(answer.starts_with("second\nfirst\n") && !answer.contains("WORKED"), "{tier:?}: {answer}");
         let writes = SandboxProfile { tree: TreeAccess::Writable, ..READER };
-        let report = bench.run("echo x > new", writes.clone());
+        let report = fixture.run("echo x > new", writes.clone());
         assert_eq!(report.changed, ["new"], "{tier:?}: {:?}", report.notes);
         if tier == Tier::T3 {
             // Where only mounts can tell a part of the tree from the rest.
             assert!(!said("echo x >> .git/config && echo WORKED", writes).contains("WORKED"), "{tier:?}");
         }
-        assert_eq!(std::fs::read(bench.place.at("project/a.txt")).unwrap(), b"project\n");
+        assert_eq!(std::fs::read(fixture.place.at("project/a.txt")).unwrap(), b"project\n");
     });
 }
 
@@ -204,7 +204,7 @@ fn an_overlay_is_as_read_only_as_a_copy() {
     let (upper, work) = (place.at("private/upper"), place.at("private/work"));
     std::fs::create_dir(&upper).unwrap();
     std::fs::create_dir(&work).unwrap();
-    let tree = qwen_run::sandbox::LentTree::Overlay { project: place.at("project"), upper: upper.clone(), work };
+    let tree = qwen_run::sandbox::CommandRoot::Overlay { project: place.at("project"), upper: upper.clone(), work };
     let request = RunRequest { tree, ..place.request() };
     let plan = CommandPlan { profile: READER, ..script("cat a.txt; echo x > a.txt; echo x > new; rm -f a.txt") };
     let output = run(&sandbox, &plan, request);
@@ -217,11 +217,11 @@ fn an_overlay_is_as_read_only_as_a_copy() {
 fn known_bypasses_of_tables_do_nothing() {
     let cases = include_str!("../../fixtures/policies/bypasses.jsonl");
     let cases: Vec<serde_json::Value> = cases.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    each_bench(|bench, tier| {
+    each_bench(|fixture, tier| {
         for case in &cases {
             let (id, command) = (case["id"].as_str().unwrap(), case["command"].as_str().unwrap());
-            let command = command.replace("PORT", &bench.listener.local_addr().unwrap().port().to_string());
-            let said = bench.is_harmless(tier, id, &command);
+            let command = command.replace("PORT", &fixture.listener.local_addr().unwrap().port().to_string());
+            let said = fixture.is_harmless(tier, id, &command);
             assert!(!said.contains("PRIVATE KEY") && !said.contains("SECRET\n"), "{tier:?} {id}: {said}");
         }
     });
@@ -229,8 +229,8 @@ fn known_bypasses_of_tables_do_nothing() {
 
 #[test]
 fn a_decision_names_no_more_than_its_command_needs() {
-    let bench = Place::new();
-    let root = bench.at("project");
+    let fixture = Place::new();
+    let root = fixture.at("project");
     let workspace = Arc::new(Workspace::open(&root).unwrap());
     let facts = Facts {
         root,

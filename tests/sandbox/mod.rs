@@ -42,12 +42,12 @@ struct Place {
 impl Place {
     fn new() -> Place {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["project", "project/src", "lent", "lent/src", "home", "home/.ssh", "private", "outside"] {
+        for name in ["project", "project/src", "tree", "tree/src", "home", "home/.ssh", "private", "outside"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
         }
         let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
         file("project/a.txt", "project\n");
-        file("lent/a.txt", "lent\n");
+        file("tree/a.txt", "tree\n");
         file("home/.ssh/id_ed25519", "PRIVATE KEY\n");
         file("outside/secret", "SECRET\n");
         let path = std::env::var_os("PATH").unwrap();
@@ -104,7 +104,7 @@ impl Place {
     }
 
     fn request(&self) -> RunRequest {
-        RunRequest::in_folder(self.at("lent"), Duration::from_secs(60))
+        RunRequest::in_folder(self.at("tree"), Duration::from_secs(60))
     }
 }
 

@@ -21,7 +21,7 @@ fn a_script_starts_in_its_folder_with_no_startup_files_and_no_input() {
     let mut plan = script("pwd; cat; echo to-err >&2; tty; exit 7");
     plan.directory = RelPath::new("src").unwrap();
     let output = run(&sandbox, &plan, place.request());
-    assert_eq!(text(&output.stdout), format!("{}\nnot a tty\n", place.at("lent/src").display()));
+    assert_eq!(text(&output.stdout), format!("{}\nnot a tty\n", place.at("tree/src").display()));
     assert_eq!((text(&output.stderr).as_str(), output.exit_code, output.signal), ("to-err\n", Some(7), None));
 }
 

@@ -40,7 +40,7 @@ fn works(place: &Place, program: &str, command: &str, expected: &str) {
 #[test]
 fn cargo_tests_a_project() {
     let place = at_home();
-    let file = |name: &str, text: &str| std::fs::write(place.at("lent").join(name), text).unwrap();
+    let file = |name: &str, text: &str| std::fs::write(place.at("tree").join(name), text).unwrap();
     file("Cargo.toml", "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
     file("src/lib.rs", "#[test]\nfn adds() { assert_eq!(1 + 1, 2) }\n");
     works(&place, "cargo", "touch src/lib.rs; cargo test --offline 2>&1", "1 passed");
@@ -49,7 +49,7 @@ fn cargo_tests_a_project() {
 #[test]
 fn cargo_uses_the_crates_of_the_real_home() {
     let place = at_home();
-    let file = |name: &str, text: &str| std::fs::write(place.at("lent").join(name), text).unwrap();
+    let file = |name: &str, text: &str| std::fs::write(place.at("tree").join(name), text).unwrap();
     // A crate without dependencies that this very program needs, and so is in the cache.
     file(
         "Cargo.toml",
@@ -62,7 +62,7 @@ fn cargo_uses_the_crates_of_the_real_home() {
 #[test]
 fn python_tests_a_project() {
     let place = at_home();
-    std::fs::write(place.at("lent/test_it.py"), "def test_adds():\n    assert 1 + 1 == 2\n").unwrap();
+    std::fs::write(place.at("tree/test_it.py"), "def test_adds():\n    assert 1 + 1 == 2\n").unwrap();
     works(
         &place,
         "python3",
@@ -70,7 +70,7 @@ fn python_tests_a_project() {
         "42",
     );
     let unittest = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): self.assertEqual(1 + 1, 2)\n";
-    std::fs::write(place.at("lent/test_unit.py"), unittest).unwrap();
+    std::fs::write(place.at("tree/test_unit.py"), unittest).unwrap();
     works(&place, "python3", "python3 -m unittest test_unit 2>&1", "OK");
     works(&place, "pytest", "python3 -m pytest -q 2>&1", "passed");
 }
@@ -78,7 +78,7 @@ fn python_tests_a_project() {
 #[test]
 fn node_and_npm_test_a_project() {
     let place = at_home();
-    let file = |name: &str, text: &str| std::fs::write(place.at("lent").join(name), text).unwrap();
+    let file = |name: &str, text: &str| std::fs::write(place.at("tree").join(name), text).unwrap();
     file("package.json", "{\"name\": \"tiny\", \"version\": \"1.0.0\", \"scripts\": {\"test\": \"node --test\"}}\n");
     file("it.test.js", "require('node:test')('adds', () => require('node:assert').equal(1 + 1, 2));\n");
     works(&place, "node", "node -e 'console.log(6 * 7, require(\"os\").tmpdir())'", "42");
@@ -99,7 +99,7 @@ fn git_reads_a_repository_that_it_cannot_write() {
         let Some(sandbox) = place.sandbox(tier) else { continue };
         let mut request = place.request();
         request.read = vec![place.at("project/.git")];
-        let variables = [("GIT_DIR", place.at("project/.git")), ("GIT_WORK_TREE", place.at("lent"))];
+        let variables = [("GIT_DIR", place.at("project/.git")), ("GIT_WORK_TREE", place.at("tree"))];
         request.variables = variables.map(|(name, path)| (name.into(), path.to_str().unwrap().into())).into();
         request.variables.push(("GIT_OPTIONAL_LOCKS".into(), "0".into()));
         let output = run(&sandbox, &script("git diff --stat && git log --oneline && git status -s"), request.clone());

@@ -1,4 +1,4 @@
-//! Reads documents with the crates that know their formats, more strictly than these would by themselves.
+//! Reads documents with the crates for their formats, and refuses more than those do.
 
 pub mod jsonc;
 pub mod toml;

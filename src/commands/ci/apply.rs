@@ -13,7 +13,7 @@ use crate::base::digest::sha256;
 use crate::bounded;
 use crate::deliver::message::{SUBJECT, message};
 use crate::deliver::propose::{Base, Proposal};
-use crate::deliver::{Delivery, Order, Person, Site};
+use crate::deliver::{Delivery, DeliveryRequest, Person, Site};
 use crate::emit::Report;
 use crate::emit::github::notice;
 use crate::emit::summary::{self, PullRequest};
@@ -32,7 +32,7 @@ use crate::run::error::SetupError;
 use crate::run::finish::apply::{Fit, Request, Rules, apply};
 use crate::run::output::masking::secret_variables;
 use crate::run::output::outputs::new_id;
-use crate::run::rules::policy_layers::{self, Chosen, PolicySources};
+use crate::run::rules::policy_layers::{self, PolicySelection, PolicySources};
 use crate::run::rules::trust::Trusted;
 use crate::workspace::temporary::Temporary;
 
@@ -158,7 +158,7 @@ fn digest(job: &Job) -> Result<&str, ProposalError> {
 }
 
 /// Refuses a file that tools run by themselves, unless a policy file decides about it.
-fn may_run_later(chosen: &Chosen, prefix: &RelPath, path: &RelPath) -> Result<(), String> {
+fn may_run_later(chosen: &PolicySelection, prefix: &RelPath, path: &RelPath) -> Result<(), String> {
     let name = crate::change::patch::name_in_repository(prefix, path);
     match !chosen.from_file && executes_later(&String::from_utf8_lossy(&name)) {
         true => Err("tools run it automatically, and no policy file allows it".to_owned()),
@@ -228,7 +228,7 @@ fn read_plain(path: &Path) -> Result<Vec<u8>, ProposalError> {
 }
 
 /// Returns the policy of the trusted commit. Delivering is what this job is for, as with `qwen apply`.
-fn policy(job: &Job, repository: &Repository, trusted: &Trusted) -> Result<Chosen, Failure> {
+fn policy(job: &Job, repository: &Repository, trusted: &Trusted) -> Result<PolicySelection, Failure> {
     let folder = Temporary::new("policy-").map_err(ProposalError::Temporary)?;
     let cwd = &job.environment.cwd;
     let named = match &job.inputs.policy {
@@ -290,7 +290,7 @@ fn inert(text: &str) -> String {
     plain
 }
 
-fn order(job: &Job, report: &Report, title: &str) -> Result<Order, ProposalError> {
+fn order(job: &Job, report: &Report, title: &str) -> Result<DeliveryRequest, ProposalError> {
     let line = |text: &str| -> String { text.chars().filter(|c| !c.is_control()).take(200).collect() };
     let model = report.ran.model.as_deref().map(line).filter(|model| !model.trim().is_empty());
     let assisted = format!("qwen-run:{}", model.as_deref().unwrap_or("unknown"));
@@ -307,7 +307,7 @@ fn order(job: &Job, report: &Report, title: &str) -> Result<Order, ProposalError
     let body: String = inert(&report.answer.result).chars().take(4_000).collect();
     let message = message(title, &body, &trailers).map_err(|problem| ProposalError::Message(problem.to_string()))?;
     let committer = Person { name: COMMITTER.0.to_owned(), email: COMMITTER.1.to_owned() };
-    Ok(Order {
+    Ok(DeliveryRequest {
         message,
         author: Some(author(job).unwrap_or_else(|| committer.clone())),
         committer: Some(committer),

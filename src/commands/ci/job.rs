@@ -1,4 +1,4 @@
-//! Holds what both jobs of the Action have.
+//! Holds what both jobs of the Action use.
 
 use super::error::CiError;
 use super::inputs::Inputs;

@@ -49,7 +49,7 @@ pub(super) fn skipped(common: &HookArgs, err: &mut dyn Write, reason: &str) -> R
 }
 
 /// A hook that is running.
-pub(super) struct Asked<'a> {
+pub(super) struct HookRequest<'a> {
     pub(super) place: &'a Place,
     pub(super) environment: &'a Environment,
     pub(super) common: &'a HookArgs,
@@ -65,7 +65,7 @@ pub(super) enum Reply {
     None(String),
 }
 
-impl Asked<'_> {
+impl HookRequest<'_> {
     pub(super) fn repository(&self) -> &Repository {
         self.place.repository().expect("a hook without a repository has ended")
     }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::super::console::print;
-use super::asked::{Asked, BUDGET, Reply, given, skipped};
+use super::asked::{BUDGET, HookRequest, Reply, given, skipped};
 use super::error::HookError;
 use crate::base::private_file;
 use crate::bounded;
@@ -15,7 +15,7 @@ use crate::run::Failure;
 const LARGEST: u64 = 16 << 20;
 
 pub(super) async fn draft(
-    asked: &Asked<'_>,
+    asked: &HookRequest<'_>,
     file: &Path,
     source: Option<&str>,
     out: &mut dyn Write,
@@ -52,7 +52,7 @@ pub(super) async fn draft(
 }
 
 /// Returns what a comment line begins with.
-fn comment(asked: &Asked<'_>, written: &str) -> String {
+fn comment(asked: &HookRequest<'_>, written: &str) -> String {
     let git = asked.repository().git();
     let configured = ["core.commentString", "core.commentChar"]
         .iter()

@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::run::Failure;
 use crate::run::place::Place;
 use crate::settings::Environment;
-use asked::{Asked, skipped};
+use asked::{HookRequest, skipped};
 use std::io::Write;
 
 pub(super) async fn run(
@@ -36,7 +36,7 @@ pub(super) async fn run(
     if place.repository().is_none() {
         return skipped(common, err, "this directory is not in a git repository with a work tree");
     }
-    let asked = Asked { place: &place, environment, common };
+    let asked = HookRequest { place: &place, environment, common };
     match verb {
         HookVerb::PrepareCommitMsg { file, source, .. } => {
             let drafted = message::draft(&asked, file, source.as_deref(), out, err).await;

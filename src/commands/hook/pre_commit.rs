@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::asked::{Asked, BUDGET, Line, of_git, report};
+use super::asked::{BUDGET, HookRequest, Line, of_git, report};
 use crate::exit::Exit;
 use crate::path::RelPath;
 use crate::policy::redact::Secrets;
@@ -15,7 +15,7 @@ use crate::verify::findings::new_side;
 /// Configuration for git that overrides the user's and starts no program of the repository.
 const PLAIN: [&str; 6] = ["diff", "--cached", "--no-ext-diff", "--no-textconv", "--no-color", "--diff-filter=ACMRT"];
 
-pub(super) async fn run(asked: &Asked<'_>, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: &HookRequest<'_>, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Failure> {
     if asked.is_in_between() {
         return Ok(Exit::Ok);
     }
@@ -49,7 +49,7 @@ fn texts(counts: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Finds secrets in the added lines by patterns; files that the policy keeps from the model are skipped.
-fn secrets(asked: &Asked<'_>, paths: &[Vec<u8>]) -> Result<Vec<Line>, Failure> {
+fn secrets(asked: &HookRequest<'_>, paths: &[Vec<u8>]) -> Result<Vec<Line>, Failure> {
     let policy = asked.place.policy(None, false, asked.environment)?.policy;
     let facts = asked.place.facts(asked.environment);
     let prefix = &asked.repository().prefix;

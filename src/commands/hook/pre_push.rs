@@ -3,14 +3,14 @@
 use std::io::{IsTerminal as _, Write};
 use std::time::{Duration, Instant};
 
-use super::asked::{Asked, given, of_git, skipped};
+use super::asked::{HookRequest, given, of_git, skipped};
 use super::error::HookError;
 use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
 use crate::exit::Exit;
 use crate::git::Git;
 use crate::git::trusted::TrustedTree;
 use crate::run::Failure;
-use crate::run::recipe::Surroundings;
+use crate::run::recipe::RecipeContext;
 use crate::settings::Environment;
 
 /// A review reads more than a check of what is staged.
@@ -28,7 +28,7 @@ struct Update {
 }
 
 pub(super) async fn run(
-    asked: &Asked<'_>,
+    asked: &HookRequest<'_>,
     remote: Option<&str>,
     out: &mut dyn Write,
     err: &mut dyn Write,
@@ -88,14 +88,14 @@ async fn pushed(environment: &Environment) -> Result<Vec<Update>, HookError> {
 }
 
 /// Returns the names of the recipe's parameters.
-fn params(asked: &Asked<'_>) -> Result<Vec<String>, Failure> {
+fn params(asked: &HookRequest<'_>) -> Result<Vec<String>, Failure> {
     let repository = asked.repository();
     let tree = match &repository.head {
         Some(head) => Some(TrustedTree::find(&repository.top, head, "HEAD").map_err(|error| of_git(&error))?),
         None => None,
     };
     let trusted = asked.place.trusted(asked.environment)?;
-    let surroundings = Surroundings {
+    let surroundings = RecipeContext {
         environment: asked.environment,
         top: &repository.top,
         root: asked.place.workspace.root(),

@@ -24,10 +24,10 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
 }
 
-fn order() -> Order {
+fn order() -> DeliveryRequest {
     let person = Person { name: "U".to_owned(), email: "u@example.org".to_owned() };
     let message = message("fix: it", "Why.", &[("Qwen-Run-Id", "1")]).unwrap();
-    Order { message, author: Some(person.clone()), committer: Some(person), sign: false }
+    DeliveryRequest { message, author: Some(person.clone()), committer: Some(person), sign: false }
 }
 
 fn project(init: &[&str]) -> Project {

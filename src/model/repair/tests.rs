@@ -7,23 +7,23 @@ use super::*;
 
 fn object(raw: &str) -> Option<(Value, Vec<&'static str>)> {
     match read(raw) {
-        Reading::Pieces { mut pieces, steps } if pieces.len() == 1 => match pieces.remove(0) {
-            Piece::Object(object) => Some((Value::Object(object), steps)),
-            Piece::Incomplete(_) => None,
+        Reading::Fragments { mut pieces, steps } if pieces.len() == 1 => match pieces.remove(0) {
+            Fragment::Object(object) => Some((Value::Object(object), steps)),
+            Fragment::Incomplete(_) => None,
         },
-        Reading::Pieces { .. } | Reading::Invalid { .. } => None,
+        Reading::Fragments { .. } | Reading::Invalid { .. } => None,
     }
 }
 
 fn problem(raw: &str) -> String {
     match read(raw) {
         Reading::Invalid { problem } => problem,
-        Reading::Pieces { pieces, .. } => panic!("{raw} was read as {pieces:?}"),
+        Reading::Fragments { pieces, .. } => panic!("{raw} was read as {pieces:?}"),
     }
 }
 
 fn is_incomplete(raw: &str) -> bool {
-    matches!(read(raw), Reading::Pieces { pieces, .. } if matches!(pieces.last(), Some(Piece::Incomplete(_))))
+    matches!(read(raw), Reading::Fragments { pieces, .. } if matches!(pieces.last(), Some(Fragment::Incomplete(_))))
 }
 
 #[test]
@@ -55,10 +55,10 @@ fn each_step_of_the_ladder_is_recorded() {
 
 #[test]
 fn r17_glued_objects_are_several() {
-    let Reading::Pieces { pieces, steps } = read("{\"a\":1}{\"b\":2}\n{\"c\":") else { panic!() };
+    let Reading::Fragments { pieces, steps } = read("{\"a\":1}{\"b\":2}\n{\"c\":") else { panic!() };
     assert_eq!(steps, ["glued_objects"]);
     assert_eq!(pieces.len(), 3);
-    assert_eq!(pieces[2], Piece::Incomplete("{\"c\":".into()));
+    assert_eq!(pieces[2], Fragment::Incomplete("{\"c\":".into()));
 }
 
 #[test]

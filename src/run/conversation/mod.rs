@@ -23,10 +23,10 @@ use crate::run::finish::outcome;
 use crate::run::finish::stage::Stage;
 use crate::run::output::emitter::Emitter;
 use crate::run::recipe::answer_cache::Kept;
-use crate::run::recipe::answers::{self, Answer, Taken};
-use crate::run::recipe::checks::{Bench, Verification};
+use crate::run::recipe::answers::{self, Answer, ParsedAnswer};
+use crate::run::recipe::checks::{CheckEnvironment, Verification};
 use crate::run::recipe::gather::Gathered;
-use crate::run::rules::judge::RunJudge;
+use crate::run::rules::judge::RunPolicyCheck;
 use crate::run::runner::servers::Renewing;
 use crate::run::stages::Setup;
 use crate::tools::ToolContext;
@@ -53,7 +53,7 @@ struct Question<'a> {
     /// Where the answer is cached.
     kept: Option<Kept>,
     verification: &'a Verification,
-    bench: &'a Bench<'a>,
+    check_environment: &'a CheckEnvironment<'a>,
 }
 
 impl Conversation<'_> {
@@ -68,8 +68,8 @@ impl Conversation<'_> {
         let verification = setup.verification(&outer)?;
         let started = RunStarted { session_id: session.id.clone(), ..setup.started(stage) };
         self.emit(Event::RunStarted(Box::new(started)));
-        let bench = setup.bench(stage);
-        if let Some(nothing) = self.before(&verification, &bench).await? {
+        let check_environment = setup.check_environment(stage);
+        if let Some(nothing) = self.before(&verification, &check_environment).await? {
             return Ok(Answer::nothing_to_do(nothing));
         }
         let (prompt, side) = match self.gathered(&outer).await? {
@@ -84,7 +84,8 @@ impl Conversation<'_> {
             Some(prompt) if verification.checks.is_empty() && session.earlier.is_empty() => setup.kept_answer(prompt),
             Some(_) | None => None,
         };
-        let question = Question { prompt, side, kept, verification: &verification, bench: &bench };
+        let question =
+            Question { prompt, side, kept, verification: &verification, check_environment: &check_environment };
         let fresh = question.kept.as_ref().and_then(Kept::fresh);
         if let Some(answer) = fresh.and_then(|kept| self.cached(kept, &question)) {
             let message = "the cached answer is used: nothing that it depends on has changed".to_owned();
@@ -95,12 +96,16 @@ impl Conversation<'_> {
     }
 
     /// Runs the checks that precede the model: `Some` if there is nothing to do.
-    async fn before(&self, verification: &Verification, bench: &Bench<'_>) -> Result<Option<String>, VerifyError> {
+    async fn before(
+        &self,
+        verification: &Verification,
+        check_environment: &CheckEnvironment<'_>,
+    ) -> Result<Option<String>, VerifyError> {
         let wanted = self.setup.before();
         if wanted == Before::Ignore || verification.checks.is_empty() {
             return Ok(None);
         }
-        let failed = verification.run(bench, 0, &|event| self.emit(event)).await;
+        let failed = verification.run(check_environment, 0, &|event| self.emit(event)).await;
         match (wanted, failed) {
             (Before::SkipIfPass, None) => Ok(Some("nothing to do: the checks already pass".to_owned())),
             (Before::MustPass, Some(failed)) => Err(VerifyError::BrokenBase(failed.name)),
@@ -112,7 +117,7 @@ impl Conversation<'_> {
     /// Gathers the recipe's inputs, and renders its prompt with them. The inner error says why there is nothing to do.
     async fn gathered(
         &self,
-        outer: &RunJudge<'_>,
+        outer: &RunPolicyCheck<'_>,
     ) -> Result<Result<(Option<String>, Option<NewSide>), String>, Failure> {
         let Some(active) = &self.setup.recipe else { return Ok(Ok((None, None))) };
         Ok(match self.setup.gatherer(active, self.stage, outer).gather().await? {
@@ -128,7 +133,7 @@ impl Conversation<'_> {
     }
 
     /// Completes an answer: its findings get their lines.
-    fn answer(&self, text: String, mut taken: Taken, denials: u64, question: &Question<'_>) -> Answer {
+    fn answer(&self, text: String, mut taken: ParsedAnswer, denials: u64, question: &Question<'_>) -> Answer {
         let readable = |path: &str| self.setup.readable(self.stage, path);
         self.setup.wanted.anchor(&mut taken, question.side.as_ref(), &readable);
         Answer { text, denials, taken, nothing_to_do: false }
@@ -182,7 +187,7 @@ impl Conversation<'_> {
     /// Returns the first message, without secrets.
     async fn first_message(
         &self,
-        judge: &RunJudge<'_>,
+        judge: &RunPolicyCheck<'_>,
         context: &ToolContext<'_>,
         hooks: Option<&Hooks>,
         prompt: Option<String>,
@@ -207,7 +212,7 @@ impl Conversation<'_> {
         question: &Question<'_>,
     ) -> Result<Answer, Failure> {
         let Conversation { setup, stage, .. } = self;
-        let Question { verification, bench, .. } = question;
+        let Question { verification, check_environment, .. } = question;
         let (mut attempt, mut repairs, mut last_failure) = (1, setup.wanted.repairs, None);
         loop {
             let text = match agent.converse().await {
@@ -234,7 +239,7 @@ impl Conversation<'_> {
                     continue;
                 }
             };
-            let Some(failed) = verification.judge(bench, attempt, &|event| self.emit(event)).await else {
+            let Some(failed) = verification.judge(check_environment, attempt, &|event| self.emit(event)).await else {
                 return Ok(self.passed(text, taken, agent.account().denials(), question));
             };
             let fingerprint = crate::verify::fingerprint(&failed, &stage.workspace.changes());
@@ -257,7 +262,7 @@ impl Conversation<'_> {
     }
 
     /// Keeps an answer that passed.
-    fn passed(&self, text: String, taken: Taken, denials: u64, question: &Question<'_>) -> Answer {
+    fn passed(&self, text: String, taken: ParsedAnswer, denials: u64, question: &Question<'_>) -> Answer {
         let changed_nothing = || denials == 0 && self.stage.workspace.changes().is_empty();
         if let Some(kept) = question.kept.as_ref().filter(|_| changed_nothing()) {
             kept.keep(&self.setup.masking.without_secrets(text.clone()), taken.structured.as_ref());

@@ -2,7 +2,7 @@
 
 use crate::agent::OnDeny;
 use crate::change::{Change, ChangeSet};
-use crate::deliver::{self, Delivered, Delivery, Gate, Order, Site};
+use crate::deliver::{self, Delivered, Delivery, DeliveryRequest, Gate, Site};
 use crate::event::{Event, RunError, RunFinished};
 use crate::exit::Exit;
 use crate::path::RelPath;
@@ -165,7 +165,12 @@ fn delivery(setup: &Setup, stage: &Stage, answer: &str) -> Result<Delivery, Fail
         trailers.push(("Qwen-Run-Id", setup.run.id.as_str()));
         trailers.extend(own.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         let message = deliver::message::message(&subject, &body, &trailers).map_err(DeliveryError::Message)?;
-        Ok::<Order, Failure>(Order { message, author: None, committer: None, sign: setup.delivery.sign })
+        Ok::<DeliveryRequest, Failure>(DeliveryRequest {
+            message,
+            author: None,
+            committer: None,
+            sign: setup.delivery.sign,
+        })
     };
     Ok(match &stage.mode {
         Mode::DryRun => Delivery::DryRun,

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::agent::invoke::Judge;
+use crate::agent::invoke::PolicyCheck;
 use crate::model::Part;
 use crate::run::conversation::hooks::Hooks;
 use crate::run::error::{Failure, PromptError};
@@ -15,7 +15,7 @@ pub struct Reader<'a> {
     /// The tools.
     pub registry: &'a Toolbox,
     /// Judges the calls.
-    pub judge: &'a dyn Judge,
+    pub judge: &'a dyn PolicyCheck,
     /// Files and memory.
     pub context: &'a ToolContext<'a>,
     /// The MCP servers, whose resources may be named as `@server:uri`.

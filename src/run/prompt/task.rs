@@ -2,7 +2,7 @@
 
 use serde_json::Map;
 
-use crate::cli::prompt::{Piece, Prompt};
+use crate::cli::prompt::{Prompt, PromptPart};
 use crate::event::Event;
 use crate::model::Part;
 use crate::policy::Access;
@@ -42,8 +42,8 @@ impl Task<'_> {
         let mut task = String::new();
         for piece in &self.prompt.typed {
             match piece {
-                Piece::Text(text) => task.push_str(text),
-                Piece::Path { path, spelled } => match self.reader.include(path).await? {
+                PromptPart::Text(text) => task.push_str(text),
+                PromptPart::Path { path, spelled } => match self.reader.include(path).await? {
                     Some(parts) => {
                         task.push_str(path);
                         for part in parts {
@@ -111,8 +111,8 @@ impl Task<'_> {
             .typed
             .iter()
             .map(|piece| match piece {
-                Piece::Text(text) => text.as_str(),
-                Piece::Path { .. } => " ",
+                PromptPart::Text(text) => text.as_str(),
+                PromptPart::Path { .. } => " ",
             })
             .collect();
         let mut shown = Vec::new();

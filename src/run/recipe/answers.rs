@@ -6,7 +6,7 @@ use crate::event::{FindingPlace, RuleFacts, RunFinished};
 use crate::exit::Exit;
 use crate::model::ToolSpec;
 use crate::model::coerce::Parameters;
-use crate::model::repair::{self, Piece, Reading};
+use crate::model::repair::{self, Fragment, Reading};
 use crate::recipe::file::{Filter, Output, OutputKind, Rule, Severity};
 use crate::tool_name::ToolId;
 use crate::verify::findings::{self, Finding, NewSide};
@@ -20,7 +20,7 @@ const REPAIRS: u32 = 2;
 const MAX_FINDINGS: usize = 25;
 
 /// What the answer must be.
-pub struct Wanted {
+pub struct AnswerSpec {
     /// The schema; `None` if any text is accepted.
     pub schema: Option<Value>,
     /// How often it may be corrected.
@@ -36,7 +36,7 @@ pub struct Wanted {
 
 /// The parsed answer.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct ParsedAnswer {
     /// The value.
     pub structured: Option<Value>,
     /// The findings.
@@ -58,7 +58,7 @@ pub struct Answer {
     /// Calls that the policy denied.
     pub denials: u64,
     /// The structured answer.
-    pub taken: Taken,
+    pub taken: ParsedAnswer,
     /// There was nothing to do; the text says why.
     pub nothing_to_do: bool,
 }
@@ -66,13 +66,17 @@ pub struct Answer {
 impl Answer {
     /// Returns the answer of a run without work.
     pub fn nothing_to_do(text: String) -> Answer {
-        Answer { text, denials: 0, taken: Taken::default(), nothing_to_do: true }
+        Answer { text, denials: 0, taken: ParsedAnswer::default(), nothing_to_do: true }
     }
 }
 
-impl Wanted {
+impl AnswerSpec {
     /// Combines the recipe's output and the flags.
-    pub fn new(output: &Output, json_schema: Option<Value>, fail_on: Option<Severity>) -> Result<Wanted, AnswerError> {
+    pub fn new(
+        output: &Output,
+        json_schema: Option<Value>,
+        fail_on: Option<Severity>,
+    ) -> Result<AnswerSpec, AnswerError> {
         let rules = output.rules.clone().unwrap_or_default();
         let most = output.max_findings.unwrap_or(MAX_FINDINGS);
         let schema = match (json_schema, output.kind) {
@@ -86,7 +90,7 @@ impl Wanted {
             .map(jsonschema::validator_for)
             .transpose()
             .map_err(|error| AnswerError::Schema(error.to_string()))?;
-        Ok(Wanted {
+        Ok(AnswerSpec {
             schema,
             repairs: output.repairs.unwrap_or(REPAIRS),
             kind: output.kind,
@@ -125,10 +129,10 @@ impl Wanted {
 
     /// Parses the answer: the value given through the tool, else the last fenced block of JSON. The error is what the
     /// model is told.
-    pub fn take(&self, by_tool: Option<Value>, text: &str) -> Result<Taken, String> {
+    pub fn take(&self, by_tool: Option<Value>, text: &str) -> Result<ParsedAnswer, String> {
         let Some(validator) = &self.validator else {
             let text = (self.kind == OutputKind::Message).then(|| self.message(text));
-            return Ok(Taken { text, ..Taken::default() });
+            return Ok(ParsedAnswer { text, ..ParsedAnswer::default() });
         };
         let value = match by_tool {
             Some(value) => value,
@@ -153,7 +157,11 @@ impl Wanted {
             .collect();
         if problems.is_empty() {
             let dropped = (misfits > 0).then(|| ("misfit".to_owned(), misfits));
-            Ok(Taken { structured: Some(value), dropped: dropped.into_iter().collect(), ..Taken::default() })
+            Ok(ParsedAnswer {
+                structured: Some(value),
+                dropped: dropped.into_iter().collect(),
+                ..ParsedAnswer::default()
+            })
         } else {
             Err(problems.join("\n"))
         }
@@ -214,7 +222,7 @@ impl Wanted {
     }
 
     /// Matches findings with their lines; does nothing if none were asked for.
-    pub fn anchor(&self, taken: &mut Taken, diff: Option<&NewSide>, file: &dyn Fn(&str) -> Option<String>) {
+    pub fn anchor(&self, taken: &mut ParsedAnswer, diff: Option<&NewSide>, file: &dyn Fn(&str) -> Option<String>) {
         if self.kind != OutputKind::Findings {
             return;
         }
@@ -238,7 +246,7 @@ impl Wanted {
     }
 }
 
-impl Taken {
+impl ParsedAnswer {
     /// Writes the parsed answer into the ending.
     pub fn complete(self, finished: &mut RunFinished) {
         finished.structured = self.structured;
@@ -301,9 +309,9 @@ fn parsed(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).or_else(|error| {
         let reading = if text.starts_with('{') { Some(repair::read(text)) } else { None };
         match reading {
-            Some(Reading::Pieces { mut pieces, .. }) if pieces.len() == 1 => match pieces.pop() {
-                Some(Piece::Object(object)) => Ok(Value::Object(object)),
-                Some(Piece::Incomplete(_)) | None => Err(format!("the JSON does not parse: {error}")),
+            Some(Reading::Fragments { mut pieces, .. }) if pieces.len() == 1 => match pieces.pop() {
+                Some(Fragment::Object(object)) => Ok(Value::Object(object)),
+                Some(Fragment::Incomplete(_)) | None => Err(format!("the JSON does not parse: {error}")),
             },
             Some(_) | None => Err(format!("the JSON does not parse: {error}")),
         }
@@ -357,9 +365,9 @@ mod tests {
 
     use super::*;
 
-    fn wanted() -> Wanted {
+    fn wanted() -> AnswerSpec {
         let schema = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}});
-        Wanted::new(&Output::default(), Some(schema), None).unwrap()
+        AnswerSpec::new(&Output::default(), Some(schema), None).unwrap()
     }
 
     #[test]
@@ -392,11 +400,11 @@ mod tests {
         assert_eq!(wanted.take(None, &repeated).unwrap().structured, Some(json!({"n": 8})));
         assert_eq!(wanted.take(None, "[8]").unwrap_err(), "the answer has a list instead of a JSON object");
         let output = Output { kind: OutputKind::Findings, ..Output::default() };
-        let findings = Wanted::new(&output, None, None).unwrap();
+        let findings = AnswerSpec::new(&output, None, None).unwrap();
         let finding = |rule: &str| json!({"rule_id": rule, "severity": "note", "path": "a", "start_line": "1", "end_line": 1, "quote": "q", "message": "m", "confidence": "low"});
         let rules: Vec<Rule> = vec![findings::rule("known", Severity::Note)];
         let output = Output { kind: OutputKind::Findings, rules: Some(rules), ..Output::default() };
-        let of_rules = Wanted::new(&output, None, None).unwrap();
+        let of_rules = AnswerSpec::new(&output, None, None).unwrap();
         let taken = of_rules.take(None, &json!([finding("made-up"), finding("known")]).to_string()).unwrap();
         assert_eq!(taken.structured.unwrap()["findings"][0]["rule_id"], "known");
         assert_eq!(taken.dropped, [("misfit".to_owned(), 1)].into());
@@ -409,7 +417,7 @@ mod tests {
     #[test]
     fn a_message_is_plain_and_short() {
         let output = Output { kind: OutputKind::Message, max_chars: Some(6), ..Output::default() };
-        let wanted = Wanted::new(&output, None, None).unwrap();
+        let wanted = AnswerSpec::new(&output, None, None).unwrap();
         let taken = wanted.take(None, "```\nfix:\u{1b} all the things\n```").unwrap();
         assert_eq!(taken.text.as_deref(), Some("fix: a"));
     }

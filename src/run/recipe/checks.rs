@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::agent::invoke::Judge;
+use crate::agent::invoke::PolicyCheck;
 use crate::change::Entry;
 use crate::change::diff::text_of;
 use crate::event::{Event, VerifyOutcome};
@@ -21,7 +21,7 @@ use crate::workspace::Workspace;
 
 use crate::run::error::RecipeError;
 use crate::run::recipe::{Active, quoted};
-use crate::run::rules::judge::RunJudge;
+use crate::run::rules::judge::RunPolicyCheck;
 use crate::run::runner::Runner;
 
 /// What a recipe's command runs.
@@ -75,7 +75,7 @@ pub struct Place<'a> {
 
 /// Returns what the words of a recipe's command run. The policy alone decides; built-in checks of documents are always
 /// allowed, and for `qwen check repeat … -- COMMAND` the command is judged.
-pub fn action(words: &[String], folder: Option<&str>, judge: &dyn Judge) -> Result<Action, Denial> {
+pub fn action(words: &[String], folder: Option<&str>, judge: &dyn PolicyCheck) -> Result<Action, Denial> {
     let texts: Vec<&str> = words.iter().map(String::as_str).collect();
     let ["qwen", "check", name @ ("changelog" | "markdown-shape" | "repeat"), rest @ ..] = texts.as_slice() else {
         return Ok(Action::Command(plan(&texts, folder, judge)?));
@@ -144,7 +144,7 @@ fn in_workspace(text: &str) -> Result<RelPath, Denial> {
 }
 
 /// Built-in checks read files under the policy's rules.
-fn readable(path: RelPath, judge: &dyn Judge) -> Result<RelPath, Denial> {
+fn readable(path: RelPath, judge: &dyn PolicyCheck) -> Result<RelPath, Denial> {
     let access = Access::Read { path: path.as_path().to_path_buf() };
     match judge.authorize(ToolId::ReadFile.name(), &[access]) {
         (_, Some(_)) => Ok(path),
@@ -152,7 +152,7 @@ fn readable(path: RelPath, judge: &dyn Judge) -> Result<RelPath, Denial> {
     }
 }
 
-fn plan(words: &[&str], folder: Option<&str>, judge: &dyn Judge) -> Result<CommandPlan, Denial> {
+fn plan(words: &[&str], folder: Option<&str>, judge: &dyn PolicyCheck) -> Result<CommandPlan, Denial> {
     let command = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let access = Access::Run { command, directory: folder.map(Into::into) };
     let (decision, grant) = judge.authorize(ToolId::RunShellCommand.name(), &[access]);
@@ -313,7 +313,7 @@ pub struct Check {
 impl Check {
     /// Parses a command of the operator: it grants exactly its own words; deny rules of the policy still apply. What
     /// this machine cannot isolate is refused here, before any request.
-    pub fn parse(command: &str, policy: &Policy, judge: &RunJudge<'_>) -> Result<Check, Denial> {
+    pub fn parse(command: &str, policy: &Policy, judge: &RunPolicyCheck<'_>) -> Result<Check, Denial> {
         let plan = policy.operator_command(command, &judge.facts)?;
         judge.contained(&plan)?;
         Ok(Check {
@@ -334,7 +334,7 @@ impl Check {
         check: &CheckFile,
         words: &[String],
         cwd: Option<&str>,
-        judge: &dyn Judge,
+        judge: &dyn PolicyCheck,
     ) -> Result<Check, Denial> {
         Ok(Check {
             name: check.name.value.clone(),
@@ -370,7 +370,7 @@ pub struct Verification {
 }
 
 /// The environment in which checks run.
-pub struct Bench<'a> {
+pub struct CheckEnvironment<'a> {
     /// Runs commands on the staged state.
     pub runner: &'a Runner,
     /// Runs commands on the unchanged tree.
@@ -383,30 +383,44 @@ pub struct Bench<'a> {
 
 impl Verification {
     /// Judges the staged state after an attempt: the guards, then the checks in order up to the first that fails.
-    pub async fn judge(&self, bench: &Bench<'_>, attempt: u32, emit: &(dyn Fn(Event) + Send + Sync)) -> Option<Failed> {
-        let violations = self.guards.judge(&bench.place.workspace.changes());
+    pub async fn judge(
+        &self,
+        check_environment: &CheckEnvironment<'_>,
+        attempt: u32,
+        emit: &(dyn Fn(Event) + Send + Sync),
+    ) -> Option<Failed> {
+        let violations = self.guards.judge(&check_environment.place.workspace.changes());
         if !violations.is_empty() {
             return Some(Failed::Guards(violations));
         }
-        self.run(bench, attempt, emit).await.map(Failed::Check)
+        self.run(check_environment, attempt, emit).await.map(Failed::Check)
     }
 
     /// Runs the checks in order up to the first that fails, and returns that one.
     pub async fn run(
         &self,
-        bench: &Bench<'_>,
+        check_environment: &CheckEnvironment<'_>,
         attempt: u32,
         emit: &(dyn Fn(Event) + Send + Sync),
     ) -> Option<CheckResult> {
-        let seen_root = bench.runner.seen_root();
+        let seen_root = check_environment.runner.seen_root();
         for check in &self.checks {
             let started = Instant::now();
-            let runner = if check.on_base { bench.base.unwrap_or(bench.runner) } else { bench.runner };
+            let runner = if check.on_base {
+                check_environment.base.unwrap_or(check_environment.runner)
+            } else {
+                check_environment.runner
+            };
             let mut result = CheckResult::default();
             for _ in 0..check.repeat {
                 let done = check
                     .action
-                    .perform(runner, &bench.place, check.timeout.unwrap_or(bench.timeout), &check.variables)
+                    .perform(
+                        runner,
+                        &check_environment.place,
+                        check.timeout.unwrap_or(check_environment.timeout),
+                        &check.variables,
+                    )
                     .await;
                 result = CheckResult {
                     name: check.name.clone(),

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::agent::invoke::Judge;
+use crate::agent::invoke::PolicyCheck;
 use crate::change::Entry;
 use crate::cli::run::FromHook;
 use crate::git::repository::Repository;
@@ -43,7 +43,7 @@ pub struct Gatherer<'a> {
     /// The policy, without the recipe's needs.
     pub policy: &'a Policy,
     /// Applies that policy.
-    pub judge: &'a dyn Judge,
+    pub judge: &'a dyn PolicyCheck,
     /// The facts for decisions.
     pub facts: &'a Facts,
     /// Masks secrets.

@@ -52,7 +52,7 @@ pub struct Active {
 }
 
 /// What finding recipes and binding their parameters needs.
-pub struct Surroundings<'a> {
+pub struct RecipeContext<'a> {
     /// The environment.
     pub environment: &'a Environment,
     /// The repository's top directory, else the workspace.
@@ -69,7 +69,7 @@ pub struct Surroundings<'a> {
     pub tree: Option<&'a TrustedTree>,
 }
 
-impl Surroundings<'_> {
+impl RecipeContext<'_> {
     /// Finds and checks a recipe by its name or path on the command line.
     pub fn find(&self, word: &str) -> Result<Recipe, RecipeError> {
         self.with_library(|library| library.load(word)).map_err(RecipeError::Wrong)
@@ -151,7 +151,7 @@ fn read_inside(folder: &Path, name: &str) -> Result<Option<Vec<u8>>, String> {
 /// Finds the recipe that the flags name and binds its parameters. Nothing has been sent yet.
 pub async fn load(
     arguments: &RunArgs,
-    surroundings: &Surroundings<'_>,
+    surroundings: &RecipeContext<'_>,
     run_id: &str,
     date: &str,
 ) -> Result<Option<Active>, Failure> {
@@ -194,7 +194,7 @@ pub async fn load(
     Ok(Some(Active::new(recipe, bound, standard_input, surroundings.repository, secret, run_id, date)))
 }
 
-impl Surroundings<'_> {
+impl RecipeContext<'_> {
     /// Binds parameters for inspection; nothing is run.
     pub fn bind(&self, recipe: Recipe, sources: &Sources) -> Result<Active, RecipeError> {
         let reads_variables = self.may_read_variables(&recipe);
@@ -207,7 +207,7 @@ impl Surroundings<'_> {
 
 fn params_file(
     path: &Path,
-    surroundings: &Surroundings<'_>,
+    surroundings: &RecipeContext<'_>,
     standard_input: Option<&str>,
 ) -> Result<Map<String, Value>, RecipeError> {
     let shown = path.display().to_string();
@@ -232,7 +232,7 @@ fn params_file(
 
 /// The sources of parameters outside the command line.
 struct Outside<'a> {
-    surroundings: &'a Surroundings<'a>,
+    surroundings: &'a RecipeContext<'a>,
     standard_input: Option<String>,
     reads_variables: bool,
 }
@@ -262,7 +262,7 @@ impl World for Outside<'_> {
         let root = self.surroundings.root;
         let mut at: PathBuf = path.under(root);
         let exists = at.exists();
-        // A missing path leads where its nearest existing directory leads.
+        // A path that does not exist is resolved by its nearest existing directory.
         while !at.exists() && at.symlink_metadata().is_err() && at != root {
             at.pop();
         }
@@ -274,7 +274,7 @@ impl World for Outside<'_> {
 }
 
 /// Returns the user's secret for the tags of fences, created on first use. If it cannot be stored, one for this run.
-fn fence_secret(surroundings: &Surroundings<'_>) -> Result<Vec<u8>, RecipeError> {
+fn fence_secret(surroundings: &RecipeContext<'_>) -> Result<Vec<u8>, RecipeError> {
     let fresh = || {
         let mut bytes = vec![0; 32];
         getrandom::fill(&mut bytes).map(|()| bytes).map_err(RecipeError::Random)

@@ -20,7 +20,7 @@ use crate::settings::{self, Environment, Settings};
 const LARGEST_EVENT: u64 = 64 << 20;
 
 /// Returns every command that a run with these settings may start.
-pub fn commands(settings: &Settings, servers: &servers::Chosen) -> Vec<Started> {
+pub fn commands(settings: &Settings, servers: &servers::ServerSelection) -> Vec<Started> {
     let mut started = hooks::commands(&settings.hooks);
     let discovery = [&settings.tools.discovery_command, &settings.tools.call_command].into_iter().flatten();
     started.extend(discovery.map(|command| Started::text("the discovery of tools", &command.value)));
@@ -52,7 +52,7 @@ pub fn covered(top: &Path, around: &Around, environment: &Environment) -> std::i
         ..settings::load::Request::default()
     };
     let Ok(loaded) = settings::load(&request, environment) else { return Ok(covered) };
-    let chosen = servers::choose(&loaded.settings, servers::Wishes::default(), &loaded.environment);
+    let chosen = servers::choose(&loaded.settings, servers::ServerOptions::default(), &loaded.environment);
     let path = environment.value("PATH");
     let mut files = BTreeSet::new();
     for command in commands(&loaded.settings, &chosen.unwrap_or_default()) {

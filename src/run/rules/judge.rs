@@ -1,13 +1,13 @@
 //! Applies the policy's decision to calls, narrowed by what this run can guarantee.
 
-use crate::agent::invoke::Judge;
+use crate::agent::invoke::PolicyCheck;
 use crate::change::{Change, Entry};
 use crate::path::RelPath;
 use crate::policy::{Access, ChangeFacts, CommandPlan, Decision, Denial, Facts, Grant, Policy};
 use crate::sandbox::Tier;
 
 /// The policy with the facts of this run, and the isolation that commands get.
-pub struct RunJudge<'a> {
+pub struct RunPolicyCheck<'a> {
     /// The rules.
     pub policy: &'a Policy,
     /// The facts for decisions.
@@ -20,14 +20,14 @@ pub struct RunJudge<'a> {
     pub digest: String,
 }
 
-impl RunJudge<'_> {
+impl RunPolicyCheck<'_> {
     /// The policy may allow more than this machine can isolate.
     pub fn contained(&self, plan: &CommandPlan) -> Result<(), Denial> {
         self.tier.admits(self.isolation_off, plan)
     }
 }
 
-impl Judge for RunJudge<'_> {
+impl PolicyCheck for RunPolicyCheck<'_> {
     fn authorize(&self, tool: &str, accesses: &[Access]) -> (Decision, Option<Grant>) {
         let (decision, grant) = self.policy.authorize(tool, accesses, &self.facts);
         match grant.as_ref().and_then(Grant::command).map(|plan| self.contained(plan)) {
@@ -84,7 +84,7 @@ mod tests {
             tree: Arc::new(Disk),
             git: crate::policy::GitFacts::default(),
         };
-        let judge = |tier, isolation_off| RunJudge {
+        let judge = |tier, isolation_off| RunPolicyCheck {
             policy: &policy,
             facts: facts.clone(),
             tier,

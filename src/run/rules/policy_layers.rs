@@ -43,7 +43,7 @@ pub fn machine() -> &'static Path {
 
 /// A policy, and warnings about its sources.
 #[derive(Debug)]
-pub struct Chosen {
+pub struct PolicySelection {
     /// The policy.
     pub policy: Policy,
     /// Warnings.
@@ -56,7 +56,7 @@ pub struct Chosen {
     tested: Vec<Policy>,
 }
 
-impl Chosen {
+impl PolicySelection {
     /// Runs the inline tests of every file, as each load does: a failing one is exit 52.
     pub fn require_tests(&self, facts: &Facts) -> Result<(), PolicyError> {
         for policy in &self.tested {
@@ -67,7 +67,7 @@ impl Chosen {
 }
 
 /// Reads and combines the layers. Every error is exit 52: nothing was sent.
-pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
+pub fn choose(sources: &PolicySources<'_>) -> Result<PolicySelection, Failure> {
     let trusted = sources.trusted;
     let (named, named_in_tree) = match sources.named {
         Some(named) if named.starts_with("builtin:") => (Some(named_layer(named, sources.cwd)?), None),
@@ -118,7 +118,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     let tested: Result<Vec<Policy>, _> = files.map(alone).collect();
     let tested = tested.map_err(|error| PolicyError::Alone(error.into()))?;
     let from_file = first.is_file();
-    Ok(Chosen { policy, warnings, from_file, tested, folder })
+    Ok(PolicySelection { policy, warnings, from_file, tested, folder })
 }
 
 /// Reads a file that a flag or variable names. A file of a checkout under review is read from the trusted commit; if

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use super::Runner;
 use super::git_commands::{is_git_and_readers, is_judged_git};
-use super::surroundings::{GIT_AT, OBJECTS_AT, Surroundings};
+use super::surroundings::{GIT_AT, OBJECTS_AT, TreeMounts};
 use crate::git::{git_environment, private_git_configuration};
 use crate::policy::CommandPlan;
 use crate::policy::grant::{GitAccess, TreeAccess};
-use crate::sandbox::{Mounted, Sandbox, Tier};
+use crate::sandbox::{BindMount, Sandbox, Tier};
 use crate::workspace::tree::{CommandTree, Scratch};
 
 impl Runner {
@@ -18,36 +18,36 @@ impl Runner {
     }
 
     /// Tells whether a command must not find a repository: it runs other programs than git under the rules on reading.
-    pub(super) fn hides_git(&self, plan: &CommandPlan, lent: &CommandTree) -> bool {
-        plan.profile.git != GitAccess::None && !is_judged_git(plan) && self.may_show_unreadable(lent)
+    pub(super) fn hides_git(&self, plan: &CommandPlan, command_tree: &CommandTree) -> bool {
+        plan.profile.git != GitAccess::None && !is_judged_git(plan) && self.may_show_unreadable(command_tree)
     }
 
     /// Tells whether git's objects may contain a file that must not be read.
-    pub(super) fn may_show_unreadable(&self, lent: &CommandTree) -> bool {
-        lent.git().is_some()
+    pub(super) fn may_show_unreadable(&self, command_tree: &CommandTree) -> bool {
+        command_tree.git().is_some()
             && self.options.policy.unreadable_of_history(&self.options.facts).map_or(true, |found| !found.is_empty())
     }
 
     /// Returns what commands find besides their tree.
     pub(super) fn surroundings(
         &self,
-        lent: &CommandTree,
+        command_tree: &CommandTree,
         tree: TreeAccess,
         access: GitAccess,
         hides_git: bool,
-    ) -> Surroundings {
-        let mut around = Surroundings { read: lent.reads().to_vec(), ..Surroundings::default() };
+    ) -> TreeMounts {
+        let mut around = TreeMounts { read: command_tree.reads().to_vec(), ..TreeMounts::default() };
         if hides_git {
             around.read.clear();
             // In a copy it is not there at all.
             if self.tier() == Tier::T3
-                && lent
-                    .git()
-                    .is_some_and(|git| git.work_tree == lent.root() && git.work_tree == self.options.workspace.root())
+                && command_tree.git().is_some_and(|git| {
+                    git.work_tree == command_tree.root() && git.work_tree == self.options.workspace.root()
+                })
             {
                 around.hidden.push(".git".into());
             }
-        } else if let Some(git) = lent.git() {
+        } else if let Some(git) = command_tree.git() {
             match access {
                 GitAccess::None => around.read.clear(),
                 GitAccess::ReadOnly => around.read.push(git.folder.clone()),
@@ -57,7 +57,7 @@ impl Runner {
                 // It is seen at another path.
                 around.read.retain(|path| *path != git.folder);
                 around.write.clear();
-                self.mount_git(lent, git, tree, access, &mut around);
+                self.mount_git(command_tree, git, tree, access, &mut around);
             }
         }
         around
@@ -66,28 +66,28 @@ impl Runner {
     /// Adds git's scratch directory and the real objects to what a command in namespaces finds.
     fn mount_git(
         &self,
-        lent: &CommandTree,
+        command_tree: &CommandTree,
         git: &Scratch,
         tree: TreeAccess,
         access: GitAccess,
-        around: &mut Surroundings,
+        around: &mut TreeMounts,
     ) {
         around.read.retain(|path| *path != git.objects);
         if access != GitAccess::None {
-            around.mounts.push(Mounted { at: OBJECTS_AT.into(), from: git.objects.clone(), write: false });
+            around.mounts.push(BindMount { at: OBJECTS_AT.into(), from: git.objects.clone(), write: false });
         }
         let write = access == GitAccess::Scratch;
         if git.is_apart() {
             if access != GitAccess::None {
-                around.mounts.push(Mounted { at: GIT_AT.into(), from: git.folder.clone(), write });
+                around.mounts.push(BindMount { at: GIT_AT.into(), from: git.folder.clone(), write });
             }
-        } else if lent.layer().is_some() || !git.folder.starts_with(lent.root()) {
+        } else if command_tree.layer().is_some() || !git.folder.starts_with(command_tree.root()) {
             if self.stands_in(git) {
-                around.mounts.push(Mounted { at: git.stands_for.clone(), from: git.folder.clone(), write });
+                around.mounts.push(BindMount { at: git.stands_for.clone(), from: git.folder.clone(), write });
             }
         } else if write && tree == TreeAccess::ReadOnly {
             let at = self.options.workspace.root().join(".git");
-            around.mounts.push(Mounted { at, from: git.folder.clone(), write });
+            around.mounts.push(BindMount { at, from: git.folder.clone(), write });
         } else if !write && tree == TreeAccess::Writable {
             around.read_only.push(".git".into());
         }
@@ -97,12 +97,12 @@ impl Runner {
     pub(super) fn git_variables(
         &self,
         sandbox: &Sandbox,
-        lent: &CommandTree,
+        command_tree: &CommandTree,
         plan: &CommandPlan,
     ) -> Vec<(String, String)> {
         let mut variables = git_environment();
-        let seen = if sandbox.tier() == Tier::T3 { self.options.workspace.root() } else { lent.root() };
-        let (git_dir, top) = match lent.git() {
+        let seen = if sandbox.tier() == Tier::T3 { self.options.workspace.root() } else { command_tree.root() };
+        let (git_dir, top) = match command_tree.git() {
             None => (None, Some(seen)),
             Some(git) if sandbox.tier() == Tier::T3 => {
                 let at = if git.is_apart() { Path::new(GIT_AT) } else { &git.stands_for };

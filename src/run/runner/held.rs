@@ -46,7 +46,7 @@ fn loaded_by(program: &RelPath, content: &[u8]) -> &'static str {
 
 impl Runner {
     /// Returns the pinned programs that a command starts; one that differs from the policy's digest is an error.
-    pub(super) fn pinned(&self, plan: &CommandPlan, lent: &CommandTree) -> Result<Vec<PathBuf>, ToolError> {
+    pub(super) fn pinned(&self, plan: &CommandPlan, command_tree: &CommandTree) -> Result<Vec<PathBuf>, ToolError> {
         let mut found = Vec::new();
         for (path, wanted) in self.options.policy.pinned_programs() {
             let is_it = |name: &String| name.contains('/') && RelPath::new(name).as_ref() == Some(&path);
@@ -75,7 +75,7 @@ impl Runner {
                     "{path} is pinned by the policy and is started at the root alone"
                 )));
             }
-            let content = match lent.entry(&path) {
+            let content = match command_tree.entry(&path) {
                 Ok(Entry::File { content, .. }) if sha256(&content) == wanted.to_lowercase() => content,
                 Ok(Entry::File { .. } | Entry::Absent | Entry::Link { .. }) | Err(_) => {
                     return Err(ToolError::failed(format!(
@@ -83,7 +83,7 @@ impl Runner {
                     )));
                 }
             };
-            if let Some(written) = self.written_beside(&path, &content, lent)? {
+            if let Some(written) = self.written_beside(&path, &content, command_tree)? {
                 return Err(ToolError {
                     message: format!(
                         "Denied by policy: {path} is pinned and may load {written}, which this run changed. Start it \
@@ -103,7 +103,7 @@ impl Runner {
         &self,
         program: &RelPath,
         content: &[u8],
-        lent: &CommandTree,
+        command_tree: &CommandTree,
     ) -> Result<Option<RelPath>, ToolError> {
         let directory = program.parent().unwrap_or_default();
         let endings = loaded_by(program, content);
@@ -117,13 +117,14 @@ impl Runner {
         if let Some((path, _)) = self.options.workspace.changes().iter().find(|(path, _)| is_beside(path)) {
             return Ok(Some(path.clone()));
         }
-        lent.changed_below(&directory, &|path| !is_beside(path))
+        command_tree
+            .changed_below(&directory, &|path| !is_beside(path))
             .map_err(|error| ToolError::failed(format!("{directory} cannot be looked through: {error}")))
     }
 
     /// Returns the programs of the workspace that a command runs by a rule without a digest, and what they load; one
     /// that changed since the run began is refused.
-    pub(super) fn unchanged(&self, plan: &CommandPlan, lent: &CommandTree) -> Result<Vec<PathBuf>, ToolError> {
+    pub(super) fn unchanged(&self, plan: &CommandPlan, command_tree: &CommandTree) -> Result<Vec<PathBuf>, ToolError> {
         let refuse = |path: &RelPath, why: &str| ToolError {
             message: format!("Denied by policy: {path} {why}. Installed programs and wrappers run as they were."),
             kind: ToolErrorKind::Denied,
@@ -135,7 +136,7 @@ impl Runner {
         while let Some(path) = pending.pop() {
             seen += 1;
             let before = Disk.entry(&path.under(self.options.workspace.root())).ok();
-            let now = lent.entry(&path).ok();
+            let now = command_tree.entry(&path).ok();
             if before.is_none() || before != now || seen > MOST_LINKS + plan.unchanged.len() {
                 return Err(refuse(&path, "is not as it was when the run began"));
             }
@@ -156,7 +157,7 @@ impl Runner {
             let counts = |path: &&RelPath| path.is_under(&directory) && !is_cache(&directory, path);
             let changed = match staged.iter().map(|(path, _)| path).find(counts) {
                 Some(path) => Some(path.clone()),
-                None => lent
+                None => command_tree
                     .changed_below(&directory, &|path| is_cache(&directory, path))
                     .map_err(|error| ToolError::failed(format!("{directory} cannot be looked through: {error}")))?,
             };

@@ -15,7 +15,7 @@ use crate::policy::grant::{GitAccess, Isolation, SandboxProfile, Start, TreeAcce
 use crate::policy::web::host_matches;
 use crate::policy::{CommandPlan, Policy};
 use crate::sandbox::{
-    self, Confinement, Demand, Lifeline, Mounted, Names, Network, RunRequest, Sandbox, SandboxOptions,
+    self, BindMount, Confinement, Demand, Lifeline, Names, Network, RunRequest, Sandbox, SandboxOptions,
 };
 use crate::tools::mcp::launch::Process;
 use crate::tools::mcp::{Config, Connect, Launched, Launcher, Program, with_path};
@@ -30,7 +30,7 @@ pub struct Place {
     /// Their command workspace, and what else they must be able to read.
     pub tree: (PathBuf, Vec<PathBuf>),
     /// Directories that are seen at another path.
-    pub mounts: Vec<Mounted>,
+    pub mounts: Vec<BindMount>,
     /// Paths in the tree that cannot be written.
     pub read_only: Vec<PathBuf>,
     /// Paths in the tree that cannot be read.

@@ -26,8 +26,8 @@ use crate::policy::Facts;
 use crate::policy::grant::{GitAccess, TreeAccess};
 use crate::policy::{CommandPlan, Policy};
 use crate::sandbox::{
-    Captured, Confinement, Demand, LentTree, Names, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier,
-    named,
+    Captured, CommandRoot, Confinement, Demand, Names, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions,
+    Tier, named,
 };
 use crate::tools::mcp::Config;
 use crate::tools::{Background, CommandReport, CommandRequest, CommandRunner, MissingOutput, ToolError};
@@ -39,7 +39,7 @@ use crate::workspace::untouched::Untouched;
 
 use crate::run::rules::judge::judge_change;
 use crate::run::runner::launcher::Place;
-use crate::run::runner::surroundings::{OBJECTS_AT, Surroundings};
+use crate::run::runner::surroundings::{OBJECTS_AT, TreeMounts};
 
 /// What the commands of a run are started with.
 pub struct RunnerOptions {
@@ -67,8 +67,8 @@ pub struct Runner {
     private: Temporary,
     confinement: OnceLock<Confinement>,
     sandbox: OnceLock<Sandbox>,
-    lent: Mutex<Option<CommandTree>>,
-    lent_root: OnceLock<PathBuf>,
+    command_tree: Mutex<Option<CommandTree>>,
+    tree_root: OnceLock<PathBuf>,
     happened: Happened,
     /// The project's fingerprint before the first writing command that runs without a private file system.
     attributes: OnceLock<Untouched>,
@@ -97,8 +97,8 @@ impl Runner {
             options,
             confinement: OnceLock::new(),
             sandbox: OnceLock::new(),
-            lent: Mutex::default(),
-            lent_root: OnceLock::new(),
+            command_tree: Mutex::default(),
+            tree_root: OnceLock::new(),
             happened: Happened::default(),
             attributes: OnceLock::new(),
             servers_write: OnceLock::new(),
@@ -112,7 +112,7 @@ impl Runner {
 
     /// Gives the tree away in which commands worked; no command is to run any more.
     pub async fn take_tree(&self) -> Option<CommandTree> {
-        self.lent.lock().await.take()
+        self.command_tree.lock().await.take()
     }
 
     /// Returns the directory in which the run's temporary one is.
@@ -168,8 +168,8 @@ impl Runner {
 
     /// Returns where commands see the root of the tree, as text.
     pub fn seen_root(&self) -> String {
-        let root = match self.lent_root.get() {
-            Some(lent) if self.tier() != Tier::T3 => lent.as_path(),
+        let root = match self.tree_root.get() {
+            Some(command_tree) if self.tier() != Tier::T3 => command_tree.as_path(),
             Some(_) | None => self.options.workspace.root(),
         };
         root.display().to_string()
@@ -204,7 +204,7 @@ impl Runner {
     }
 
     /// Returns the command workspace as it is staged now; the first call makes it. `alone`: programs in it never overlap.
-    fn lend<'s>(
+    fn tree<'s>(
         &self,
         slot: &'s mut Option<CommandTree>,
         until: Option<Instant>,
@@ -213,9 +213,9 @@ impl Runner {
         let layers = alone
             && !self.happened.mounts_no_layer.load(Ordering::Relaxed)
             && self.confinement().is_ok_and(Confinement::has_overlay);
-        let earlier = if layers { None } else { slot.take_if(|lent| lent.layer().is_some()) };
-        let lent = match slot {
-            Some(lent) => lent,
+        let earlier = if layers { None } else { slot.take_if(|command_tree| command_tree.layer().is_some()) };
+        let command_tree = match slot {
+            Some(command_tree) => command_tree,
             None => {
                 let may_read = self.options.policy.reader(&self.options.facts);
                 let options = TreeOptions {
@@ -228,53 +228,53 @@ impl Runner {
                     layers,
                     ignored_outputs: self.options.ignored_outputs,
                 };
-                let made = self.lend_anew(&options, earlier.as_ref());
+                let made = self.make_tree(&options, earlier.as_ref());
                 if made.is_err() {
                     *slot = earlier;
                 }
                 slot.insert(made?)
             }
         };
-        let _first = self.lent_root.set(lent.root().to_path_buf());
-        lent.sync_in(&self.options.workspace.changes()).map_err(no_tree)?;
-        Ok(lent)
+        let _first = self.tree_root.set(command_tree.root().to_path_buf());
+        command_tree.sync_in(&self.options.workspace.changes()).map_err(no_tree)?;
+        Ok(command_tree)
     }
 
     /// Makes a tree; where it takes the place of another one, what commands left there in ignored directories comes
     /// along if it will be delivered.
-    fn lend_anew(&self, options: &TreeOptions<'_>, earlier: Option<&CommandTree>) -> Result<CommandTree, ToolError> {
-        let mut lent = CommandTree::make(self.options.workspace.root(), options).map_err(no_tree)?;
+    fn make_tree(&self, options: &TreeOptions<'_>, earlier: Option<&CommandTree>) -> Result<CommandTree, ToolError> {
+        let mut command_tree = CommandTree::make(self.options.workspace.root(), options).map_err(no_tree)?;
         match earlier {
             Some(earlier) if self.options.ignored_outputs => {
-                lent.sync_in(&self.options.workspace.changes()).map_err(no_tree)?;
-                let taken = lent.take_over(earlier, &self.options.workspace.changes());
+                command_tree.sync_in(&self.options.workspace.changes()).map_err(no_tree)?;
+                let taken = command_tree.take_over(earlier, &self.options.workspace.changes());
                 taken.map_err(|error| ToolError::failed(format!("cannot create the command workspace: {error}")))?;
             }
             Some(_) => self.happened.is_copied_anew.store(true, Ordering::Relaxed),
             None => {}
         }
-        Ok(lent)
+        Ok(command_tree)
     }
 
     /// Makes the command workspace for servers' programs, if there are any, and returns what they are started with.
     ///
     /// If this takes longer than the most patient server waits, it is abandoned and left to the first command.
     pub async fn place_for_servers(&self, programs: &[&Config]) -> Result<Place, ToolError> {
-        let mut surroundings = Surroundings::default();
+        let mut surroundings = TreeMounts::default();
         let tree = if programs.is_empty() {
             (self.private.path().to_path_buf(), Vec::new())
         } else {
             self.remember_attributes();
-            let mut slot = self.lent.lock().await;
+            let mut slot = self.command_tree.lock().await;
             let patience = programs.iter().map(|config| config.handshake()).max();
-            let lent = self.lend(&mut slot, patience.map(|patience| Instant::now() + patience), false)?;
-            let found = lent.root().to_path_buf();
-            let hides_git = self.may_show_unreadable(lent);
+            let command_tree = self.tree(&mut slot, patience.map(|patience| Instant::now() + patience), false)?;
+            let found = command_tree.root().to_path_buf();
+            let hides_git = self.may_show_unreadable(command_tree);
             let access = if hides_git { GitAccess::None } else { GitAccess::ReadOnly };
             if hides_git {
-                lent.keep_git_apart().map_err(|error| ToolError::failed(error.to_string()))?;
+                command_tree.keep_git_apart().map_err(|error| ToolError::failed(error.to_string()))?;
             }
-            surroundings = self.surroundings(lent, TreeAccess::ReadOnly, access, hides_git);
+            surroundings = self.surroundings(command_tree, TreeAccess::ReadOnly, access, hides_git);
             (found, std::mem::take(&mut surroundings.read))
         };
         let writes = programs.iter().any(|config| !self.options.policy.mcp_write(&config.name).is_empty());
@@ -296,8 +296,8 @@ impl Runner {
     }
 
     async fn show(&self) -> Result<(), ToolError> {
-        match self.lent.lock().await.as_mut() {
-            Some(lent) => lent.sync_in(&self.options.workspace.changes()).map_err(no_tree),
+        match self.command_tree.lock().await.as_mut() {
+            Some(command_tree) => command_tree.sync_in(&self.options.workspace.changes()).map_err(no_tree),
             None => Ok(()),
         }
     }
@@ -306,10 +306,11 @@ impl Runner {
         if self.servers_write.get() != Some(&true) {
             return Ok(Vec::new());
         }
-        let mut slot = self.lent.lock().await;
-        let Some(lent) = slot.as_mut() else { return Ok(Vec::new()) };
-        let collected =
-            lent.sync_out(&self.options.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
+        let mut slot = self.command_tree.lock().await;
+        let Some(command_tree) = slot.as_mut() else { return Ok(Vec::new()) };
+        let collected = command_tree
+            .sync_out(&self.options.workspace, &|path, change| self.judge(path, change))
+            .map_err(no_tree)?;
         self.options.workspace.note_refusals(&collected.refused);
         Ok(refusals(&collected))
     }
@@ -318,20 +319,20 @@ impl Runner {
     async fn start(
         &self,
         sandbox: &Sandbox,
-        lent: &mut CommandTree,
+        command_tree: &mut CommandTree,
         plan: &CommandPlan,
         request: &CommandRequest,
     ) -> Result<Result<RunOutput, SandboxError>, ToolError> {
         if plan.profile.tree == TreeAccess::Writable {
             self.remember_attributes();
         }
-        let hides_git = self.hides_git(plan, lent);
+        let hides_git = self.hides_git(plan, command_tree);
         if hides_git {
-            lent.keep_git_apart().map_err(|error| ToolError::failed(error.to_string()))?;
+            command_tree.keep_git_apart().map_err(|error| ToolError::failed(error.to_string()))?;
         }
-        let lent = &*lent;
-        let mut around = self.surroundings(lent, plan.profile.tree, plan.profile.git, hides_git);
-        let held = [self.pinned(plan, lent)?, self.unchanged(plan, lent)?].concat();
+        let command_tree = &*command_tree;
+        let mut around = self.surroundings(command_tree, plan.profile.tree, plan.profile.git, hides_git);
+        let held = [self.pinned(plan, command_tree)?, self.unchanged(plan, command_tree)?].concat();
         let seen_at_home = sandbox.tier() == Tier::T3;
         if seen_at_home {
             // What was checked is what runs, whatever the rest of the command does.
@@ -339,14 +340,15 @@ impl Runner {
         }
         let home = self.options.environment.get(OsStr::new("HOME")).map(Path::new);
         around.read.extend(named::shown(plan.named.iter().map(PathBuf::as_path), home));
-        let tree = match lent.layer() {
-            Some(layer) => LentTree::Overlay {
-                project: lent.root().to_path_buf(),
+        let tree = match command_tree.layer() {
+            Some(layer) => CommandRoot::Overlay {
+                project: command_tree.root().to_path_buf(),
                 upper: layer.upper().to_path_buf(),
                 work: layer.work().to_path_buf(),
             },
-            None => LentTree::Folder(lent.root().to_path_buf()),
+            None => CommandRoot::Folder(command_tree.root().to_path_buf()),
         };
+        let variables = request.variables.0.clone();
         let run = RunRequest {
             tree,
             seen_at: Some(self.options.workspace.root().to_path_buf()),
@@ -355,32 +357,33 @@ impl Runner {
             mounts: around.mounts,
             read_only: around.read_only,
             hidden: around.hidden,
-            variables: self.git_variables(sandbox, lent, plan).into_iter().chain(request.variables.0.clone()).collect(),
+            variables: self.git_variables(sandbox, command_tree, plan).into_iter().chain(variables).collect(),
             background: request.background,
-            ..RunRequest::in_folder(lent.root(), request.timeout)
+            ..RunRequest::in_folder(command_tree.root(), request.timeout)
         };
         // An absolute path must not lead a command into the project if it sees the tree at another path.
-        let start = if seen_at_home { plan.start.clone() } else { plan.start_at(lent.root()) };
+        let start = if seen_at_home { plan.start.clone() } else { plan.start_at(command_tree.root()) };
         Ok(sandbox.run(&CommandPlan { start, ..plan.clone() }, run).await)
     }
 
     async fn run_command(&self, plan: &CommandPlan, request: CommandRequest) -> Result<CommandReport, ToolError> {
         let sandbox = self.sandbox().map_err(|error| ToolError::failed(error.to_string()))?;
-        let mut slot = self.lent.lock().await;
+        let mut slot = self.command_tree.lock().await;
         let alone = !request.background;
-        let mut lent = self.lend(&mut slot, None, alone)?;
-        let mut output = self.start(sandbox, lent, plan, &request).await;
-        if lent.layer().is_some() && matches!(output, Ok(Err(SandboxError::NotStarted(_)))) {
+        let mut command_tree = self.tree(&mut slot, None, alone)?;
+        let mut output = self.start(sandbox, command_tree, plan, &request).await;
+        if command_tree.layer().is_some() && matches!(output, Ok(Err(SandboxError::NotStarted(_)))) {
             // Nothing ran. A trial on another directory succeeded, but this one does not support layers.
             self.happened.mounts_no_layer.store(true, Ordering::Relaxed);
-            lent = self.lend(&mut slot, None, alone)?;
-            output = self.start(sandbox, lent, plan, &request).await;
+            command_tree = self.tree(&mut slot, None, alone)?;
+            output = self.start(sandbox, command_tree, plan, &request).await;
         }
         let output = output?.map_err(|error| ToolError::failed(error.to_string()))?;
-        let collected =
-            lent.sync_out(&self.options.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
+        let collected = command_tree
+            .sync_out(&self.options.workspace, &|path, change| self.judge(path, change))
+            .map_err(no_tree)?;
         self.options.workspace.note_refusals(&collected.refused);
-        let notes = self.notes(plan, lent, &output, &collected);
+        let notes = self.notes(plan, command_tree, &output, &collected);
         let bytes = |captured: &Captured| (captured.text(), captured.missing);
         let ((stdout, stdout_missing), (stderr, stderr_missing)) = (bytes(&output.stdout), bytes(&output.stderr));
         Ok(CommandReport {
@@ -400,21 +403,27 @@ impl Runner {
     }
 
     /// Says what the reader of a command's output should know; some of it once a run.
-    fn notes(&self, plan: &CommandPlan, lent: &CommandTree, output: &RunOutput, collected: &Collected) -> Vec<String> {
+    fn notes(
+        &self,
+        plan: &CommandPlan,
+        command_tree: &CommandTree,
+        output: &RunOutput,
+        collected: &Collected,
+    ) -> Vec<String> {
         let mut notes = output.notes.clone();
         if self.happened.is_copied_anew.swap(false, Ordering::Relaxed) {
             notes.push("commands now run in a fresh copy; ignored build output is not available".to_owned());
         }
         if !self.happened.left_out_said.swap(true, Ordering::Relaxed) {
-            notes.extend(not_there(lent.left_out()));
-            if self.repository().is_some() && lent.git().is_none() {
+            notes.extend(not_there(command_tree.left_out()));
+            if self.repository().is_some() && command_tree.git().is_none() {
                 notes.push(
                     "commands get no git repository: its objects or references are outside its own directory"
                         .to_owned(),
                 );
             }
         }
-        if self.hides_git(plan, lent) && !self.happened.no_git_said.swap(true, Ordering::Relaxed) {
+        if self.hides_git(plan, command_tree) && !self.happened.no_git_said.swap(true, Ordering::Relaxed) {
             notes.push(
                 "programs get no git repository, since its history may contain files that may not be read; run `git` \
                  in a command of its own"

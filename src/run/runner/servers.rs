@@ -33,7 +33,7 @@ const COMMAND_NAME: &str = "mcp";
 
 /// The flags about servers.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wishes<'a> {
+pub struct ServerOptions<'a> {
     /// `--mcp-config`.
     pub configs: &'a [String],
     /// `--allowed-mcp-server-names`.
@@ -45,7 +45,7 @@ pub struct Wishes<'a> {
 
 /// The servers to start, and messages about the others.
 #[derive(Debug, Default)]
-pub struct Chosen {
+pub struct ServerSelection {
     /// The servers to start, in the order of the settings.
     pub configs: Vec<Config>,
     /// Invalid descriptions: the name, and what to correct. A required server with one is an error already.
@@ -54,7 +54,7 @@ pub struct Chosen {
     pub warnings: Vec<String>,
 }
 
-impl Chosen {
+impl ServerSelection {
     /// Returns what the user adds to a built-in policy: the trusted servers.
     pub fn trusted(&self) -> impl Iterator<Item = ToolEntry> {
         let trusted = self.configs.iter().filter(|config| config.trust);
@@ -82,8 +82,12 @@ impl Chosen {
 }
 
 /// Selects the servers of the settings and flags. Nothing is started.
-pub fn choose(settings: &Settings, wishes: Wishes<'_>, environment: &Environment) -> Result<Chosen, Failure> {
-    let mut chosen = Chosen::default();
+pub fn choose(
+    settings: &Settings,
+    wishes: ServerOptions<'_>,
+    environment: &Environment,
+) -> Result<ServerSelection, Failure> {
+    let mut chosen = ServerSelection::default();
     let mut named: Vec<(String, Valued<Value>)> = settings.mcp.servers.clone();
     if let Some(command) = &settings.mcp.server_command {
         let words = split_command(&command.value)
@@ -246,7 +250,7 @@ async fn launcher(configs: &[(Config, Pins)], runner: &Runner) -> Result<Sandbox
 
 /// Starts the servers and reports the result; a required one that is unavailable ends the run.
 pub async fn start(
-    chosen: &Chosen,
+    chosen: &ServerSelection,
     pins: Vec<(Config, Pins)>,
     runner: &Runner,
     home: Option<&Path>,
@@ -316,7 +320,7 @@ mod tests {
         Settings { mcp: McpSettings { servers, ..Default::default() }, ..Default::default() }
     }
 
-    fn names(chosen: &Chosen) -> Vec<&str> {
+    fn names(chosen: &ServerSelection) -> Vec<&str> {
         chosen.configs.iter().map(|config| config.name.as_str()).collect()
     }
 
@@ -327,11 +331,11 @@ mod tests {
         settings.mcp.allowed = vec![Valued::new(list(&["a", "b", "d"]), Origin::Default)];
         settings.mcp.excluded = vec![Valued::new("b".into(), Origin::Default)];
         let flags = [r#"{"mcpServers": {"d": {"command": "d"}, "a": {"httpUrl": "http://a/"}}}"#.to_owned()];
-        let wishes = Wishes { configs: &flags, allowed: &[], ..Wishes::default() };
+        let wishes = ServerOptions { configs: &flags, allowed: &[], ..ServerOptions::default() };
         let chosen = choose(&settings, wishes, &Environment::default()).unwrap();
         assert_eq!(names(&chosen), ["a", "d"]);
         assert_eq!(chosen.configs[0].connect.transport(), "http");
-        let wishes = Wishes { configs: &flags, allowed: &list(&["d", "x"]), ..Wishes::default() };
+        let wishes = ServerOptions { configs: &flags, allowed: &list(&["d", "x"]), ..ServerOptions::default() };
         let chosen = choose(&settings, wishes, &Environment::default()).unwrap();
         assert_eq!(names(&chosen), ["d"]);
         assert_eq!(chosen.warnings, ["--allowed-mcp-server-names: unknown server `x`"]);
@@ -343,7 +347,7 @@ mod tests {
             settings(json!({"git-a": {"command": "a"}, "git-b": {"command": "b"}, "c": {"command": "c"}}));
         let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let chosen = |settings: &Settings| {
-            names(&choose(settings, Wishes::default(), &Environment::default()).unwrap()).join(" ")
+            names(&choose(settings, ServerOptions::default(), &Environment::default()).unwrap()).join(" ")
         };
         settings.mcp.allowed = vec![Valued::new(list(&["*"]), Origin::Default)];
         assert_eq!(chosen(&settings), "git-a git-b c");
@@ -357,20 +361,20 @@ mod tests {
     fn one_command_is_one_server() {
         let server_command = Some(Valued::new("node 'my server.js' -v".into(), Origin::Default));
         let settings = Settings { mcp: McpSettings { server_command, ..Default::default() }, ..Default::default() };
-        let chosen = choose(&settings, Wishes::default(), &Environment::default()).unwrap();
+        let chosen = choose(&settings, ServerOptions::default(), &Environment::default()).unwrap();
         let Connect::Stdio(program) = &chosen.configs[0].connect else { panic!("a program") };
         assert_eq!((program.command.as_str(), program.args.join("|").as_str()), ("node", "my server.js|-v"));
     }
 
     #[test]
     fn a_description_that_is_no_good_is_named_and_fatal_only_where_it_is_required() {
-        let chosen = choose(&settings(json!({"a": {}})), Wishes::default(), &Environment::default()).unwrap();
+        let chosen = choose(&settings(json!({"a": {}})), ServerOptions::default(), &Environment::default()).unwrap();
         assert_eq!(chosen.broken[0].1, "~/.qwen/settings.json:1:1: mcpServers.a has none of httpUrl, url and command");
         let required = settings(json!({"a": {"required": true}}));
-        let failure = choose(&required, Wishes::default(), &Environment::default()).unwrap_err();
+        let failure = choose(&required, ServerOptions::default(), &Environment::default()).unwrap_err();
         assert_eq!(failure.exit, Exit::Config);
         for flag in ["{", "[]", "/no/such/file"] {
-            let wishes = Wishes { configs: &[flag.to_owned()], allowed: &[], ..Wishes::default() };
+            let wishes = ServerOptions { configs: &[flag.to_owned()], allowed: &[], ..ServerOptions::default() };
             assert_eq!(choose(&Settings::default(), wishes, &Environment::default()).unwrap_err().exit, Exit::Config);
         }
     }
@@ -380,9 +384,12 @@ mod tests {
         let environment =
             Environment { variables: [("KEY".to_owned(), "k".to_owned())].into(), ..Environment::default() };
         let flag = [r#"{"a": {"command": "x", "args": ["$KEY", "$gone"], "env": {"A": "${KEY}"}}}"#.to_owned()];
-        let chosen =
-            choose(&Settings::default(), Wishes { configs: &flag, allowed: &[], ..Wishes::default() }, &environment)
-                .unwrap();
+        let chosen = choose(
+            &Settings::default(),
+            ServerOptions { configs: &flag, allowed: &[], ..ServerOptions::default() },
+            &environment,
+        )
+        .unwrap();
         let Connect::Stdio(program) = &chosen.configs[0].connect else { panic!("a program") };
         assert_eq!((program.args[0].as_str(), program.env["A"].as_str()), ("k", "k"));
         assert_eq!(chosen.warnings, ["--mcp-config: a: the variable gone is not set"]);

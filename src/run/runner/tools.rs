@@ -23,7 +23,7 @@ use crate::run::rules::facts;
 use crate::run::rules::trust::Source;
 
 /// What decides which tools exist.
-pub struct Wanted<'a> {
+pub struct ToolOptions<'a> {
     /// The settings.
     pub settings: &'a Settings,
     /// For keys.
@@ -55,21 +55,21 @@ pub struct Tools {
 }
 
 /// Creates the tools. An error in one of them is a warning, and the others are available.
-pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn CommandRunner) -> Tools {
+pub async fn tools(options: &ToolOptions<'_>, workspace: &Arc<Workspace>, runner: &dyn CommandRunner) -> Tools {
     let mut found =
         Tools { registry: Toolbox::of_built_ins(), agents: Vec::new(), discovered: Vec::new(), warnings: Vec::new() };
-    found.registry.add(WebFetch::new(Limits::of(wanted.policy)));
-    let (searched, incomplete) = providers(&wanted.settings.tools.web_search, wanted.environment);
+    found.registry.add(WebFetch::new(Limits::of(options.policy)));
+    let (searched, incomplete) = providers(&options.settings.tools.web_search, options.environment);
     found.warnings.extend(incomplete);
     if let Some(search) = WebSearch::new(searched) {
         found.registry.add(search);
     }
-    let home = Some(Path::new(wanted.home)).filter(|home| home.is_absolute());
-    if !wanted.bare && !wanted.policy.denies_tool(ToolId::Skill.name()) {
-        let (skill, wrong) = match wanted.project {
+    let home = Some(Path::new(options.home)).filter(|home| home.is_absolute());
+    if !options.bare && !options.policy.denies_tool(ToolId::Skill.name()) {
+        let (skill, wrong) = match options.project {
             Source::Disk => Skill::find(workspace, home),
             Source::Commit(_) | Source::Nowhere => {
-                let files = of_commit(wanted, workspace, ".qwen/skills", "/SKILL.md");
+                let files = of_commit(options, workspace, ".qwen/skills", "/SKILL.md");
                 Skill::of(files.into_iter().filter_map(|(path, text)| Some((path, text.ok()?))).collect(), home)
             }
         };
@@ -78,11 +78,11 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
             found.registry.add(skill);
         }
     }
-    if !wanted.bare && !wanted.policy.denies_tool(ToolId::Task.name()) {
-        let (agents, wrong) = match wanted.project {
+    if !options.bare && !options.policy.denies_tool(ToolId::Task.name()) {
+        let (agents, wrong) = match options.project {
             Source::Disk => AgentFile::find(workspace, home),
             Source::Commit(_) | Source::Nowhere => {
-                AgentFile::of(of_commit(wanted, workspace, ".qwen/agents", ".md"), workspace, home)
+                AgentFile::of(of_commit(options, workspace, ".qwen/agents", ".md"), workspace, home)
             }
         };
         found.warnings.extend(wrong);
@@ -91,9 +91,9 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
             found.registry.add(task);
         }
     }
-    found.registry.retain(|name| !wanted.policy.denies_tool(name));
-    if let Some(discovery) = &wanted.settings.tools.discovery_command {
-        found.add_discovered(&discovery.value, wanted, workspace, runner).await;
+    found.registry.retain(|name| !options.policy.denies_tool(name));
+    if let Some(discovery) = &options.settings.tools.discovery_command {
+        found.add_discovered(&discovery.value, options, workspace, runner).await;
     }
     found
 }
@@ -103,16 +103,16 @@ impl Tools {
     async fn add_discovered(
         &mut self,
         discovery: &str,
-        wanted: &Wanted<'_>,
+        options: &ToolOptions<'_>,
         workspace: &Arc<Workspace>,
         runner: &dyn CommandRunner,
     ) {
-        let (home, included) = (wanted.home.to_owned(), wanted.included.to_vec());
+        let (home, included) = (options.home.to_owned(), options.included.to_vec());
         let facts = facts::facts(workspace, home, PathBuf::new(), included, GitFacts::default());
         let commands = Commands {
             discovery: discovery.to_owned(),
-            call: wanted.settings.tools.call_command.as_ref().map(|command| command.value.clone()),
-            policy: wanted.policy.clone(),
+            call: options.settings.tools.call_command.as_ref().map(|command| command.value.clone()),
+            policy: options.policy.clone(),
             facts: facts.clone(),
         };
         let listed = match discover(commands, runner).await {
@@ -121,7 +121,7 @@ impl Tools {
         };
         for tool in listed {
             let name = tool.own_name().to_owned();
-            if !wanted.policy.authorize(&name, &[tool.access()], &facts).0.is_allowed() {
+            if !options.policy.authorize(&name, &[tool.access()], &facts).0.is_allowed() {
                 let listed = if tool_named(&name).is_some() { format!("{DISCOVERED}{name}") } else { name.clone() };
                 self.warnings.push(format!(
                     "the discovered tool {name} is left out: allow it with --allowed-tools {listed}, or \
@@ -149,17 +149,17 @@ fn add_discovered(registry: &mut Toolbox, tool: Discovered) -> Result<(), String
 
 /// Reads the texts of a directory of the workspace from the trusted commit, by their paths below the workspace.
 fn of_commit(
-    wanted: &Wanted<'_>,
+    options: &ToolOptions<'_>,
     workspace: &Workspace,
     folder: &str,
     ending: &str,
 ) -> Vec<(String, Result<String, String>)> {
     /// Maximum files that are read.
     const MOST: usize = 200;
-    let Some(library) = Folder::of_project(wanted.project, wanted.top, wanted.home, wanted.policy) else {
+    let Some(library) = Folder::of_project(options.project, options.top, options.home, options.policy) else {
         return Vec::new();
     };
-    let Some(below) = RelPath::below(wanted.top, workspace.root()) else { return Vec::new() };
+    let Some(below) = RelPath::below(options.top, workspace.root()) else { return Vec::new() };
     let Some(folder) = below.join(folder) else { return Vec::new() };
     let files = library.files(&folder, &[ending], MOST).into_iter();
     files

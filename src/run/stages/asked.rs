@@ -6,12 +6,12 @@ use super::shared::Shared;
 use crate::event::Limits;
 use crate::policy::layers::lowest_of;
 use crate::run::error::{Failure, SetupError};
-use crate::run::stages::model::{self, Chosen};
+use crate::run::stages::model::{self, ModelSelection};
 
 /// The model, and what it may cost.
 pub struct Asked {
     /// The model.
-    pub client: Chosen,
+    pub client: ModelSelection,
     /// Maximum tokens of one answer.
     pub max_output_tokens: Option<u64>,
     /// The effective limits.

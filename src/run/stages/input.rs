@@ -12,7 +12,7 @@ use crate::run::prompt::context::{self, ContextSources};
 use crate::run::prompt::images;
 use crate::run::prompt::slash_command::Commands;
 use crate::run::prompt::typed::read_prompt;
-use crate::run::stages::model::Chosen;
+use crate::run::stages::model::ModelSelection;
 use crate::tools::mcp::Servers;
 
 /// The prompt and what belongs to it.
@@ -51,7 +51,7 @@ impl Input {
         item: &mut Item,
         mut prompt: Prompt,
         mcp: &Servers,
-        client: &Chosen,
+        client: &ModelSelection,
     ) -> Result<Input, Failure> {
         let (environment, top) = (&shared.environment, shared.place.top());
         let commands = match item.arguments.context.bare {

@@ -15,9 +15,9 @@ use crate::policy::{Facts, GitFacts, Policy};
 use crate::recipe::file::Severity;
 use crate::run::error::{Failure, ModeError, SetupError};
 use crate::run::finish::mode::Mode;
-use crate::run::recipe::answers::{self, Wanted};
+use crate::run::recipe::answers::{self, AnswerSpec};
 use crate::run::recipe::from_hook;
-use crate::run::recipe::{self, Active, Surroundings};
+use crate::run::recipe::{self, Active, RecipeContext};
 use crate::run::rules::facts;
 use crate::run::runner::servers;
 use crate::sandbox::Demand;
@@ -42,7 +42,7 @@ pub struct Item {
     /// The required isolation.
     pub demand: Demand,
     /// What the answer must look like.
-    pub wanted: Wanted,
+    pub wanted: AnswerSpec,
     /// The servers to start, with their pins.
     pub servers: Vec<(Config, Pins)>,
     /// What the owner should know.
@@ -151,7 +151,7 @@ impl Item {
 async fn load(shared: &Shared, arguments: &RunArgs, id: &str, time: &str) -> Result<Option<Active>, Failure> {
     let repository = shared.place.repository();
     let tree = from_hook::recipes_of(arguments, repository)?;
-    let surroundings = Surroundings {
+    let surroundings = RecipeContext {
         environment: &shared.environment,
         top: shared.place.top(),
         root: shared.place.root(),
@@ -177,7 +177,7 @@ fn with_wishes(arguments: &RunArgs, active: &Active) -> RunArgs {
 }
 
 /// Returns what the answer must look like.
-fn wanted(shared: &Shared, arguments: &RunArgs, recipe: Option<&Active>) -> Result<Wanted, Failure> {
+fn wanted(shared: &Shared, arguments: &RunArgs, recipe: Option<&Active>) -> Result<AnswerSpec, Failure> {
     let output = recipe.map(|active| active.recipe.output()).unwrap_or_default();
     let read = |path: &str| shared.trusted.named_text(shared.place.top(), &shared.environment.cwd.join(path));
     let schema = arguments.output.json_schema.as_deref().map(|given| answers::schema_flag(given, &read)).transpose()?;
@@ -187,5 +187,5 @@ fn wanted(shared: &Shared, arguments: &RunArgs, recipe: Option<&Active>) -> Resu
         FailOn::Warning => Severity::Warning,
         FailOn::Note => Severity::Note,
     });
-    Ok(Wanted::new(&output, schema, fail_on)?)
+    Ok(AnswerSpec::new(&output, schema, fail_on)?)
 }

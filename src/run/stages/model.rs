@@ -19,7 +19,7 @@ use crate::model::client::Client;
 use crate::model::config::{ClientConfig, Proxies, Sampling, TextToolsMode};
 use crate::policy::redact;
 use crate::secret::Secret;
-use crate::settings::keys::{self, Wishes};
+use crate::settings::keys::{self, EndpointOptions};
 use crate::settings::{Environment, ModelChoice, Settings, providers};
 
 use crate::run::error::ConnectError;
@@ -29,7 +29,7 @@ use crate::run::output::outputs::checkouts;
 use crate::run::place::Place;
 
 /// The model, and warnings about it.
-pub struct Chosen {
+pub struct ModelSelection {
     /// The client.
     pub client: Answering,
     /// The model's name.
@@ -84,7 +84,7 @@ pub enum Answering {
     Scripted(Script),
 }
 
-impl Chosen {
+impl ModelSelection {
     /// Returns the client as the loop sees it.
     pub fn as_model(&self) -> &dyn Model {
         match &self.client {
@@ -118,7 +118,7 @@ pub async fn choose(
     environment: &Environment,
     place: &Place,
     recipe: &ModelWishes,
-) -> Result<Chosen, Failure> {
+) -> Result<ModelSelection, Failure> {
     if let Some(path) = &arguments.test.script {
         return Ok(scripted(path)?);
     }
@@ -160,7 +160,7 @@ pub async fn choose(
         (None, None) => Client::new(config),
     };
     let client = Answering::Http(Box::new(client.map_err(ConnectError::Options)?));
-    let chosen = Chosen { client, name, warnings: endpoint.warnings, key, recording };
+    let chosen = ModelSelection { client, name, warnings: endpoint.warnings, key, recording };
     // Its first line is written: an unwritable recording ends the run before a request is paid for.
     match chosen.recording_failure() {
         Some(error) => Err(Failure { exit: Exit::Failed, error: Box::new(error) }),
@@ -168,13 +168,13 @@ pub async fn choose(
     }
 }
 
-fn scripted(path: &Path) -> Result<Chosen, ConnectError> {
+fn scripted(path: &Path) -> Result<ModelSelection, ConnectError> {
     let script = bounded::named_text(path, bounded::PRODUCT).map_err(|error| error.to_string());
     let script = script
         .and_then(|text| Script::parse(&text).map_err(|error| error.to_string()))
         .map_err(|why| ConnectError::Script { path: path.display().to_string(), why })?;
     let (client, name) = (Answering::Scripted(script), "scripted".to_owned());
-    Ok(Chosen { client, name, warnings: Vec::new(), key: None, recording: None })
+    Ok(ModelSelection { client, name, warnings: Vec::new(), key: None, recording: None })
 }
 
 /// Reads the cassette of `--replay`.
@@ -203,9 +203,9 @@ fn wishes<'a>(
     key_file: Option<&'a (String, String)>,
     recorded: Option<&'a Header>,
     recipe: &'a ModelWishes,
-) -> Wishes<'a> {
+) -> EndpointOptions<'a> {
     let flags = &arguments.model;
-    Wishes {
+    EndpointOptions {
         api_key: flags.openai_api_key.as_deref(),
         api_key_file: key_file.map(|(path, text)| (path.as_str(), text.as_str())),
         // A recorded conversation is replayed with the recorded URL, wherever it is replayed.
@@ -238,7 +238,7 @@ fn think(config: &mut ClientConfig, recipe: &ModelWishes) {
     }
 }
 
-impl Drop for Chosen {
+impl Drop for ModelSelection {
     /// A run that a signal ends keeps what was recorded so far.
     fn drop(&mut self) {
         let _nobody_hears = self.keep_recording();

@@ -142,7 +142,7 @@ pub fn preflight(
     repository: Option<&Repository>,
     undo: Option<&Path>,
 ) -> Result<(), Failure> {
-    let order = deliver::Order { sign, ..deliver::Order::default() };
+    let order = deliver::DeliveryRequest { sign, ..deliver::DeliveryRequest::default() };
     let how = match mode {
         Mode::DryRun => return Ok(()),
         Mode::Apply => deliver::Delivery::Apply,

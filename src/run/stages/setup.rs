@@ -25,11 +25,11 @@ use crate::run::prompt::included::Reader;
 use crate::run::prompt::task::Task;
 use crate::run::recipe::Active;
 use crate::run::recipe::answer_cache::{self, Kept};
-use crate::run::recipe::answers::Wanted;
-use crate::run::recipe::checks::{self, Bench, Check, Place, Verification};
+use crate::run::recipe::answers::AnswerSpec;
+use crate::run::recipe::checks::{self, Check, CheckEnvironment, Place, Verification};
 use crate::run::recipe::from_hook;
 use crate::run::recipe::gather::Gatherer;
-use crate::run::rules::judge::RunJudge;
+use crate::run::rules::judge::RunPolicyCheck;
 use crate::tool_name::ToolId;
 use crate::tools::ToolContext;
 use crate::tools::mcp::Servers;
@@ -56,7 +56,7 @@ pub struct Setup {
     /// The recipe.
     pub recipe: Option<Active>,
     /// What the answer must look like.
-    pub wanted: Wanted,
+    pub wanted: AnswerSpec,
     /// What the model is shown.
     pub input: Input,
     /// Where answers of this recipe are kept.
@@ -101,22 +101,22 @@ impl Setup {
     }
 
     /// Returns the judge of the run's calls.
-    pub fn judge(&self, stage: &Stage) -> RunJudge<'_> {
+    pub fn judge(&self, stage: &Stage) -> RunPolicyCheck<'_> {
         self.judge_of(&self.rules.policy, stage)
     }
 
     /// Returns the judge of a recipe's commands: the policy without the recipe's needs.
-    pub fn outer_judge(&self, stage: &Stage) -> RunJudge<'_> {
+    pub fn outer_judge(&self, stage: &Stage) -> RunPolicyCheck<'_> {
         self.judge_of(&self.rules.outer, stage)
     }
 
-    fn judge_of<'a>(&'a self, policy: &'a Policy, stage: &Stage) -> RunJudge<'a> {
+    fn judge_of<'a>(&'a self, policy: &'a Policy, stage: &Stage) -> RunPolicyCheck<'a> {
         let of_recipe = self.recipe.as_ref().is_some_and(|active| {
             !active.recipe.checks().is_empty() || active.recipe.context().iter().any(|context| context.run.is_some())
         });
         let needs_tier =
             self.toolbox.registry.has(ToolId::RunShellCommand) || !self.checks.commands.is_empty() || of_recipe;
-        RunJudge {
+        RunPolicyCheck {
             policy,
             facts: self.facts(stage),
             tier: if needs_tier { stage.runner.tier() } else { crate::sandbox::Tier::T0 },
@@ -126,7 +126,7 @@ impl Setup {
     }
 
     /// Returns guards and checks: the recipe's, then those of `--verify`.
-    pub fn verification(&self, judge: &RunJudge<'_>) -> Result<Verification, Failure> {
+    pub fn verification(&self, judge: &RunPolicyCheck<'_>) -> Result<Verification, Failure> {
         let mut verification = Verification {
             guards: crate::verify::guards::Guards::default(),
             checks: Vec::new(),
@@ -160,8 +160,8 @@ impl Setup {
     }
 
     /// Returns the environment in which checks run.
-    pub fn bench<'a>(&self, stage: &'a Stage) -> Bench<'a> {
-        Bench {
+    pub fn check_environment<'a>(&self, stage: &'a Stage) -> CheckEnvironment<'a> {
+        CheckEnvironment {
             runner: &stage.runner,
             base: stage.base.as_ref(),
             place: Place { workspace: &stage.workspace, repository: stage.repository.as_ref() },
@@ -170,7 +170,7 @@ impl Setup {
     }
 
     /// Returns what gathers the recipe's inputs.
-    pub fn gatherer<'a>(&'a self, active: &'a Active, stage: &'a Stage, judge: &'a RunJudge<'a>) -> Gatherer<'a> {
+    pub fn gatherer<'a>(&'a self, active: &'a Active, stage: &'a Stage, judge: &'a RunPolicyCheck<'a>) -> Gatherer<'a> {
         Gatherer {
             active,
             workspace: &stage.workspace,
@@ -252,7 +252,7 @@ impl Setup {
     /// names.
     pub async fn message(
         &self,
-        judge: &RunJudge<'_>,
+        judge: &RunPolicyCheck<'_>,
         context: &ToolContext<'_>,
         servers: &Servers,
         prompt: Option<String>,
@@ -269,7 +269,7 @@ impl Setup {
     }
 
     /// Parses the commands of `--verify`.
-    fn operator_checks(&self, judge: &RunJudge<'_>) -> Result<Vec<Check>, VerifyError> {
+    fn operator_checks(&self, judge: &RunPolicyCheck<'_>) -> Result<Vec<Check>, VerifyError> {
         let parse = |command: &String| {
             Check::parse(command, &self.rules.policy, judge).map_err(|denial| {
                 let (command, reason, hint) = (command.clone(), denial.reason, denial.hint);
@@ -309,7 +309,7 @@ impl Setup {
     /// Returns the builder of the first message.
     pub fn task<'a>(
         &'a self,
-        judge: &'a RunJudge<'a>,
+        judge: &'a RunPolicyCheck<'a>,
         context: &'a ToolContext<'a>,
         servers: &'a Servers,
         prompt: &'a Prompt,

@@ -33,13 +33,13 @@ pub struct Shared {
     /// The mode.
     pub mode: Option<ApprovalMode>,
     /// The MCP servers to start.
-    pub servers: servers::Chosen,
+    pub servers: servers::ServerSelection,
     /// Directories outside the workspace that may be read.
     pub included: Vec<PathBuf>,
     /// Lists of tools.
     pub lists: ToolLists,
     /// The policy.
-    pub policy: policy_layers::Chosen,
+    pub policy: policy_layers::PolicySelection,
     /// The directory of our cache.
     pub cache: Option<PathBuf>,
     /// What the owner should know.
@@ -62,7 +62,7 @@ impl Shared {
         let trusted = place.trusted_by(&flags, environment)?;
         let Loaded { settings, environment, mut warnings, .. } = load(arguments, environment, &place, &trusted)?;
         ignore(&place, &trusted, &settings)?;
-        let wishes = servers::Wishes {
+        let wishes = servers::ServerOptions {
             configs: &arguments.context.mcp_config,
             allowed: &arguments.context.allowed_mcp_server_names,
             trusted: Some((&trusted, place.top())),

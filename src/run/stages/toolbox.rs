@@ -11,7 +11,7 @@ use crate::model::ToolSpec;
 use crate::policy::Access;
 use crate::policy::lists::ToolEntry;
 use crate::run::error::Failure;
-use crate::run::recipe::answers::Wanted;
+use crate::run::recipe::answers::AnswerSpec;
 use crate::run::runner::Runner;
 use crate::run::runner::servers;
 use crate::run::runner::tools;
@@ -43,7 +43,7 @@ pub struct RunTools {
 impl RunTools {
     /// Creates the tools of this program, and discovers the project's.
     pub async fn open(shared: &Shared, item: &mut Item, runner: &Runner) -> Result<RunTools, Failure> {
-        let wanted = tools::Wanted {
+        let wanted = tools::ToolOptions {
             settings: &shared.settings,
             environment: &shared.environment,
             policy: &item.rules.policy,
@@ -56,7 +56,7 @@ impl RunTools {
         let found = tools::tools(&wanted, &shared.place.workspace, runner).await;
         let tools::Tools { mut registry, agents, discovered, warnings } = found;
         item.warn(warnings)?;
-        let Wanted { schema, .. } = &item.wanted;
+        let AnswerSpec { schema, .. } = &item.wanted;
         if let Some(schema) = schema {
             registry.add(StructuredOutput::new(schema.clone()));
         }

@@ -48,7 +48,7 @@ pub struct Config {
     pub connect: Connect,
     /// How long a call may be silent.
     pub timeout: Duration,
-    /// Whether all its tools are allowed: the word of whoever wrote the settings.
+    /// Whether the settings allow all its tools.
     pub trust: bool,
     /// Whether the run ends if it is unavailable.
     pub required: bool,
@@ -63,7 +63,7 @@ pub struct Config {
 /// How a server is reached.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Connect {
-    /// A program that is spoken to over its standard input and output.
+    /// A program, connected over its standard input and output.
     Stdio(Program),
     /// Streamable HTTP.
     Http(Web),
@@ -116,11 +116,11 @@ pub struct OAuth {
     pub authorization_url: Option<String>,
     /// The URL for tokens, if not the one that the server names.
     pub token_url: Option<String>,
-    /// Whom the token is for.
+    /// The audiences of the token.
     pub audiences: Vec<String>,
     /// The part of the address's query that carries the token, instead of a header; over server-sent events.
     pub token_param_name: Option<String>,
-    /// An address of the user's own that describes the client; where the server takes it, nothing is registered.
+    /// The URL of a document that describes the client; a server that accepts it needs no registration.
     pub client_metadata_url: Option<String>,
 }
 
@@ -184,7 +184,7 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Reads a server; the list holds what was read over.
+    /// Reads a server; the list warns of keys that have no meaning.
     pub fn parse(name: &str, value: &Valued<Value>) -> Result<(Config, Vec<String>), ConfigError> {
         let Some(server) = value.value.as_object() else {
             return Err(ConfigError::Value { place: name.to_owned(), problem: "must be an object".to_owned() });
@@ -243,7 +243,7 @@ impl Config {
         matches!(self.connect, Connect::Stdio(_))
     }
 
-    /// Tells whether the user's own word describes it: their settings, the machine's, or a flag.
+    /// Tells whether the user or the machine's owner configured it: their settings, or a flag.
     pub fn is_operators(&self) -> bool {
         match &self.origin {
             Origin::File { path, .. } => path.starts_with("~/") || path.starts_with('/'),
@@ -446,7 +446,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the first `${VAR}`, or `$VAR` in capitals, that is still there: variables that are set were put in before.
+/// Returns the first variable in a text: `${VAR}`, or `$VAR` in capitals. Those that are set were replaced before.
 fn unset_variable(value: &str) -> Option<&str> {
     for (at, _) in value.match_indices('$') {
         let rest = &value[at + 1..];
@@ -470,7 +470,7 @@ fn unset_variable(value: &str) -> Option<&str> {
 /// Returns an address without user, password and query: they may hold a key.
 pub fn without_secrets(url: &str) -> String {
     let Ok(mut parsed) = url::Url::parse(url) else { return "an address that cannot be read".to_owned() };
-    // Addresses of http and https always take these.
+    // Both succeed for addresses of http and https.
     let _fixed = (parsed.set_username(""), parsed.set_password(None));
     if parsed.query().is_some() {
         parsed.set_query(Some("…"));

@@ -1,7 +1,7 @@
 //! Manages tokens for servers that ask for one: kept in a file of the user, refreshed by a run, obtained by `qwen mcp
 //! auth`.
 //!
-//! A run never opens a browser and waits for nobody. A token belongs to a server's name *and* address: settings that
+//! A run never opens a browser and never waits for a person. A token belongs to a server's name *and* address: settings that
 //! point a known name to another address do not get the first one's token.
 
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ impl Tokens {
         Store { file: self.file.clone(), name: name.to_owned(), url: url.to_owned() }
     }
 
-    /// Returns what gives tokens for a server: kept ones, or new ones where the client has credentials of its own.
+    /// Returns the source of tokens for a server: stored ones, or new ones if the client has credentials of its own.
     pub(super) async fn manager(&self, name: &str, web: &Web) -> Result<Option<AuthorizationManager>, String> {
         if web.oauth.off || web.headers.keys().any(|header| header.eq_ignore_ascii_case("authorization")) {
             return Ok(None);
@@ -93,10 +93,10 @@ impl Tokens {
         Ok(Token { source, parameter: web.oauth.token_param_name.clone() })
     }
 
-    /// Begins to get a token with a person: finds the server's own server for tokens, and registers where it must.
+    /// Begins a sign-in: finds the authorization server, and registers the client if that is necessary.
     ///
-    /// What the person wants of it, `scopes`, goes before what the settings and the server name. Returns the address
-    /// that the person is to open, and what then waits for the browser.
+    /// `scopes` take precedence over those of the settings and the server. Returns the address for the person to open,
+    /// and what then waits for the browser.
     pub async fn begin(&self, name: &str, web: &Web, scopes: &[String]) -> Result<Waiting, SignInError> {
         crate::model::trust::install_crypto();
         let said =
@@ -107,7 +107,7 @@ impl Tokens {
         let redirect = web.oauth.redirect_uri.clone().unwrap_or_else(|| REDIRECT.to_owned());
         let mut manager = AuthorizationManager::new(web.url.as_str()).await.map_err(said)?;
         manager.set_credential_store(self.store(name, &web.url));
-        // What the server itself says when it is asked without a token names the place and the scopes.
+        // The answer to a request without a token names the authorization server and the scopes.
         let metadata = match addresses(web, None)? {
             Some(metadata) => metadata,
             None => {
@@ -139,7 +139,7 @@ impl Tokens {
         Ok(Waiting { session, listener, redirect, address })
     }
 
-    /// Returns the scopes that the kept token has, and these: a new token takes the place of the kept one.
+    /// Returns the scopes of the stored token and these: a new token replaces the stored one.
     fn granted(&self, name: &str, web: &Web, scopes: &[String]) -> Vec<String> {
         let kept = self.store(name, &web.url).read().ok().flatten();
         let value = kept.and_then(|kept| serde_json::to_value(kept).ok()).unwrap_or_default();
@@ -157,8 +157,8 @@ impl Tokens {
     }
 }
 
-/// Returns where tokens are asked for as the settings say it, the rest as it was `found`; `None` where they do not say
-/// enough.
+/// Returns the addresses for tokens from the settings, and everything else as it was `found`; `None` if the settings do
+/// not name enough.
 fn addresses(
     web: &Web,
     found: Option<&AuthorizationMetadata>,
@@ -180,7 +180,7 @@ fn addresses(
     serde_json::from_value(metadata).map(Some)
 }
 
-/// Adds whom the token is for to the address that the person opens.
+/// Adds the audiences of the token to the address that the person opens.
 fn with_audiences(address: &str, audiences: &[String]) -> String {
     match url::Url::parse(address) {
         Ok(mut url) if !audiences.is_empty() => {
@@ -191,7 +191,7 @@ fn with_audiences(address: &str, audiences: &[String]) -> String {
     }
 }
 
-/// Asks the server for something without a token, and returns how it asks for one.
+/// Sends a request without a token, and returns the `WWW-Authenticate` header of the answer.
 async fn challenge(web: &Web) -> Option<String> {
     let client = super::http::client(web).ok()?;
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
@@ -262,7 +262,7 @@ pub enum SignInError {
     Token(String),
 }
 
-/// Somebody is on the way to the browser.
+/// A sign-in that waits for the browser.
 pub struct Waiting {
     session: AuthorizationSession,
     listener: tokio::net::TcpListener,

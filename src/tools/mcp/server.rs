@@ -132,7 +132,7 @@ impl Server {
         self.listing.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes what is known of it, and counts whether that changed its tools.
+    /// Stores new facts about the server, and counts a change of its tools.
     fn keep(&self, change: impl FnOnce(&mut Listing)) {
         let mut listing = self.listing.write().unwrap_or_else(PoisonError::into_inner);
         let before = listing.tools.clone();
@@ -463,7 +463,7 @@ fn replace_path(value: &mut Value, from: &str, to: &str) {
     }
 }
 
-/// Replaces a directory where it is as a whole path, neither within a longer one nor as the beginning of another name.
+/// Replaces a directory where it is a whole path: not inside a longer one, nor the beginning of another name.
 pub fn with_path(text: &str, from: &str, to: &str) -> String {
     let is_name = |c: char| c.is_alphanumeric() || "_-.".contains(c);
     let mut result = String::with_capacity(text.len());
