@@ -145,6 +145,9 @@ pub struct RunStarted {
     pub limits: Limits,
     /// The commit that the run starts from.
     pub git_head: Option<String>,
+    /// The branch; `None` where HEAD is detached, and without a repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_branch: Option<String>,
     /// Whether tracked files differ from it.
     pub git_dirty: bool,
     /// The recipe, if there is one.
@@ -394,6 +397,9 @@ pub struct VerifyOutcome {
     pub exit_code: Option<i32>,
     /// Which attempt of the model it judged, from 1.
     pub attempt: u32,
+    /// How many attempts the model has; 0 if unknown.
+    #[serde(default)]
+    pub attempts: u32,
     /// How long it ran.
     pub duration_ms: u64,
     /// The end of its output.

@@ -82,6 +82,26 @@ impl ToolId {
         }
     }
 
+    /// Returns what the tool does, as a terminal shows its calls.
+    pub const fn verb(self) -> &'static str {
+        match self {
+            ToolId::Edit => "edit",
+            ToolId::Glob => "find",
+            ToolId::ListDirectory => "list",
+            ToolId::ReadFile | ToolId::ReadManyFiles => "read",
+            ToolId::RunShellCommand => "run",
+            ToolId::SaveMemory => "remember",
+            ToolId::SearchFileContent => "search",
+            ToolId::Skill => "skill",
+            ToolId::StructuredOutput => "answer",
+            ToolId::Task => "task",
+            ToolId::TodoWrite => "plan",
+            ToolId::WebFetch => "fetch",
+            ToolId::WebSearch => "web",
+            ToolId::WriteFile => "write",
+        }
+    }
+
     /// Returns the tool of exactly this name.
     pub fn named(name: &str) -> Option<ToolId> {
         BUILT_IN.into_iter().chain([ToolId::StructuredOutput]).find(|tool| tool.name() == name)

@@ -81,7 +81,7 @@ fn a_server_that_stalls_is_75_by_the_idle_timer() {
 fn a_stalling_server_and_a_short_wall_time_is_55() {
     let project = project().model([Reply::Stall]);
     let outcome = project.run(&["--max-wall-time", "1s", "hi"]);
-    assert_ended(&outcome, 55, "budget", "wall_time");
+    assert_ended(&outcome, 55, "budget", "the time of 1 s is used up");
     assert_eq!(outcome.result["error"]["budget"]["kind"], "wall_time");
 }
 
@@ -159,7 +159,7 @@ fn the_call_limit_is_55() {
     let project =
         project().model([call("glob", json!({"pattern": "*"})), call("glob", json!({"pattern": "a*"})), say("x")]);
     let outcome = project.run(&["--max-tool-calls", "1", "look around"]);
-    assert_ended(&outcome, 55, "budget", "tool_calls");
+    assert_ended(&outcome, 55, "budget", "the one tool call that was allowed is used up");
 }
 
 #[test]

@@ -63,6 +63,7 @@ mod started;
 mod statements;
 mod streams;
 mod support;
+mod terminal;
 mod tools;
 mod trust;
 mod unanalysable;

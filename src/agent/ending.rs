@@ -80,17 +80,19 @@ pub(super) fn exceeded(exceeded: Exceeded) -> Stopped {
                 "cost_usd" => "--max-cost-usd",
                 _ => "the policy's limits",
             };
-            let (limit, spent) = match budget.kind.as_str() {
-                "wall_time" => (format!("{} s", budget.limit / 1000.0), format!("{:.1} s", budget.spent / 1000.0)),
-                "cost_usd" => (format!("${}", budget.limit), format!("${:.4}", budget.spent)),
-                _ => (budget.limit.to_string(), budget.spent.to_string()),
+            let (limit, spent) = (budget.limit, budget.spent);
+            let what = match budget.kind.as_str() {
+                "wall_time" => format!("the time of {} s is used up", limit / 1000.0),
+                "cost_usd" => format!("the budget of ${limit} is used up (${spent:.4} spent)"),
+                "total_tokens" => format!("the budget of {limit} tokens is used up ({spent} spent)"),
+                // Calls that did not run are not counted.
+                calls if limit == 1.0 => {
+                    format!("the one {} that was allowed is used up", calls.replace('_', " ").trim_end_matches('s'))
+                }
+                calls => format!("all {limit} {} are used up", calls.replace('_', " ")),
             };
-            let mut ending = stopped(
-                Exit::Budget,
-                "budget",
-                format!("the {} budget of {limit} is used up ({spent} spent)", budget.kind),
-                Some(&format!("raise {flag}, or give a smaller task")),
-            );
+            let mut ending =
+                stopped(Exit::Budget, "budget", what, Some(&format!("raise {flag}, or give a smaller task")));
             ending.error.budget = Some(budget);
             ending
         }

@@ -1,8 +1,8 @@
 //! Prints progress to standard error for people and logs.
 //!
-//! The first word of a line names its kind (`run`, `ctx`, `turn`, `deny`, `check`, `ok` …); scripts grep for it. A
-//! terminal gets one live status line below finished lines, anything else finished lines only.
+//! The first word of a line names its kind (`run`, `ctx`, `turn`, `deny`, `check`, `ok` …); scripts grep for it.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use anstyle::{AnsiColor, Style};
 
 use super::report::Report;
 use super::safe::{one_line, one_line_of};
-use super::terminal::{Screen, Terminal};
+use super::screen::Terminal;
+use super::words;
 use crate::event::{AssistantTurn, Event, PermissionDenial, RunFinished, RunStarted, ToolResult, VerifyOutcome};
 use crate::exit::Exit;
 
@@ -41,37 +42,22 @@ pub(super) struct Lines {
     /// `GITHUB_ACTIONS=true`: turns are groups.
     groups: bool,
     group_open: bool,
-    /// The end of what the model is saying.
-    tail: String,
+    /// Calls that were denied and whose results are still to come.
+    denied: BTreeSet<String>,
     /// Heartbeats of the silence that lasts.
     beats: u64,
 }
 
 impl Lines {
-    pub(super) fn new(screen: Screen, verbosity: Verbosity, colour: bool, groups: bool) -> Lines {
-        let terminal = Terminal::new(screen, verbosity == Verbosity::Quiet, colour);
-        Lines { terminal, verbosity, groups, group_open: false, tail: String::new(), beats: 0 }
+    pub(super) fn new(terminal: Terminal, verbosity: Verbosity, groups: bool) -> Lines {
+        Lines { terminal, verbosity, groups, group_open: false, denied: BTreeSet::new(), beats: 0 }
     }
 
-    /// Keeps every line for people to itself; [`Lines::machine`] still writes.
-    pub(super) fn silence(&mut self) {
-        self.terminal.silence(true);
+    pub(super) fn screen(&mut self) -> &mut Terminal {
+        &mut self.terminal
     }
 
-    /// Tells whether a person looks at a terminal.
-    pub(super) fn is_live(&self) -> bool {
-        self.terminal.is_live()
-    }
-
-    /// Prints a line for a program.
-    pub(super) fn machine(&mut self, line: &str) {
-        let was_silent = self.terminal.silence(false);
-        self.raw(line);
-        self.terminal.silence(was_silent);
-    }
-
-    /// Prints one line for an error object or a last word, whatever the verbosity.
-    pub(super) fn raw(&mut self, line: &str) {
+    fn raw(&mut self, line: &str) {
         self.terminal.line(line);
     }
 
@@ -101,29 +87,6 @@ impl Lines {
         }
     }
 
-    fn status(&mut self, text: &str) {
-        self.terminal.status(|| one_line_of(text, WIDTH));
-    }
-
-    /// Shows the line that the model is writing.
-    fn heard(&mut self, turn: u32, text: &str) {
-        if !self.is_live() {
-            return;
-        }
-        self.tail.push_str(text);
-        let from = self.tail.trim_end().rfind('\n').map_or(0, |newline| newline + 1);
-        let from = from.max(self.tail.len().saturating_sub(WIDTH));
-        self.tail.drain(..self.tail.ceil_char_boundary(from));
-        let line = format!("turn {turn}: {}", self.tail.trim());
-        self.status(&line);
-    }
-
-    /// Clears the live line for good, so that the answer starts at the left.
-    pub(super) fn stop(&mut self) {
-        self.close_group();
-        self.terminal.clear();
-    }
-
     fn close_group(&mut self) {
         if std::mem::take(&mut self.group_open) {
             self.raw("::endgroup::");
@@ -135,13 +98,21 @@ impl Lines {
         match event {
             Event::RunStarted(started) => self.started(started),
             Event::TurnStarted { turn } => self.turn_started(*turn),
-            Event::Delta { turn, text, .. } => self.heard(*turn, text),
             Event::Assistant(turn) => self.answered(turn),
             Event::ToolResult(result) => self.result(result),
-            Event::Denied(denial) => self.say(AnsiColor::Red.on_default(), &denied(denial)),
+            Event::Denied(denial) => {
+                self.denied.insert(denial.tool_use_id.clone());
+                self.say(AnsiColor::Red.on_default(), &denied(denial));
+            }
             Event::Retry(retry) => self.say(
                 yellow,
-                &format!("retry {} in {}: {}: {}", retry.attempt, seconds(retry.wait_ms), retry.class, retry.message),
+                &format!(
+                    "retry {} in {}: {}: {}",
+                    retry.attempt,
+                    words::tenths(retry.wait_ms),
+                    retry.class,
+                    retry.message
+                ),
             ),
             Event::ModelFallback { from, to } => self.say(yellow, &format!("model {from} -> {to}")),
             Event::FileChange { path, kind, added, removed } => {
@@ -150,7 +121,11 @@ impl Lines {
             Event::Command { argv, exit_code, duration_ms, sandboxed } => {
                 let code = exit_code.map_or("signal".to_owned(), |code| code.to_string());
                 let isolation = if *sandboxed { "sandboxed" } else { "not isolated" };
-                self.say_more(&format!("command {code} {} {isolation}: {}", seconds(*duration_ms), argv.join(" ")));
+                self.say_more(&format!(
+                    "command {code} {} {isolation}: {}",
+                    words::tenths(*duration_ms),
+                    argv.join(" ")
+                ));
             }
             Event::Verify(outcome) => self.checked(outcome),
             Event::Budget(exceeded) => self.say(
@@ -165,7 +140,7 @@ impl Lines {
             Event::Redaction { count } => self.say_more(&format!("redacted {count}")),
             Event::Warning { message } => self.say(yellow, &format!("warning: {message}")),
             Event::Status { message, waited } => self.waited(message, *waited),
-            Event::Decided(_) | Event::Todos { .. } | Event::RunFinished(_) => {}
+            Event::Delta { .. } | Event::Decided(_) | Event::Todos { .. } | Event::RunFinished(_) => {}
         }
     }
 
@@ -177,21 +152,16 @@ impl Lines {
     }
 
     fn turn_started(&mut self, turn: u32) {
-        self.tail.clear();
         if self.groups && self.verbosity > Verbosity::Quiet {
             self.close_group();
             self.raw(&format!("::group::turn {turn}"));
             self.group_open = true;
         }
-        self.status(&format!("turn {turn}: waiting for the model"));
     }
 
     fn answered(&mut self, turn: &AssistantTurn) {
         if self.verbosity >= Verbosity::Verbose && !turn.text.is_empty() {
             self.quote(&turn.text);
-        }
-        for call in &turn.calls {
-            self.status(&format!("turn {}: {}", turn.turn, call.name));
         }
     }
 
@@ -200,9 +170,13 @@ impl Lines {
             true => ("pass", AnsiColor::Green.on_default()),
             false => ("fail", AnsiColor::Red.on_default()),
         };
-        let mut line = format!("check {} {word} {}", one_line_of(&outcome.command, 120), seconds(outcome.duration_ms));
+        let mut line =
+            format!("check {} {word} {}", one_line_of(&outcome.command, 120), words::tenths(outcome.duration_ms));
         if let (false, Some(code)) = (outcome.passed, outcome.exit_code) {
             let _ = write!(line, " exit {code}");
+        }
+        if !outcome.passed && outcome.attempts > 0 {
+            let _ = write!(line, " attempt {} of {}", outcome.attempt, outcome.attempts);
         }
         self.say(style, &line);
         if !outcome.passed && self.verbosity >= Verbosity::Normal {
@@ -211,10 +185,9 @@ impl Lines {
     }
 
     fn waited(&mut self, message: &str, waited: Duration) {
-        self.status(message);
-        // A live line needs no heartbeat; a log that says nothing for long is killed by some CI systems.
+        // A log that says nothing for long is killed by some CI systems.
         let beats = waited.as_secs() / HEARTBEAT.as_secs();
-        if !self.is_live() && beats > self.beats {
+        if beats > self.beats {
             self.say(Style::new(), &format!("wait {} s: {message}", waited.as_secs()));
             self.beats = beats;
         } else if beats < self.beats {
@@ -228,7 +201,11 @@ impl Lines {
             bold,
             &format!(
                 "run {} model {} policy {} changes {} sandbox {}",
-                started.run_id, started.model, started.policy.name, started.changes_mode, started.sandbox
+                started.run_id,
+                started.model,
+                started.policy.name,
+                started.changes_mode,
+                tier(&started.sandbox)
             ),
         );
         let git = match &started.git_head {
@@ -255,13 +232,20 @@ impl Lines {
     }
 
     fn result(&mut self, result: &ToolResult) {
+        // The line of the denial says it all.
+        if self.denied.remove(&result.call_id) {
+            return;
+        }
         let what = if result.description.is_empty() { String::new() } else { format!(" {}", result.description) };
         let (end, style) = if result.is_error {
             (format!(" failed: {}", first_line(&result.content)), AnsiColor::Yellow.on_default())
         } else {
             (String::new(), Style::new().dimmed())
         };
-        self.say(style, &format!("turn {} {}{what} {}{end}", result.turn, result.tool, seconds(result.duration_ms)));
+        self.say(
+            style,
+            &format!("turn {} {}{what} {}{end}", result.turn, result.tool, words::tenths(result.duration_ms)),
+        );
         if self.verbosity >= Verbosity::Debug {
             self.quote(&result.content);
         } else if self.verbosity >= Verbosity::Verbose && result.diff {
@@ -271,7 +255,7 @@ impl Lines {
 
     /// Prints how it ended; the last line is the one that matters.
     pub(super) fn finished(&mut self, end: &RunFinished, report: &Report) {
-        self.stop();
+        self.close_group();
         let failed = end.exit != Exit::Ok;
         let style = if failed { AnsiColor::Red.on_default() } else { AnsiColor::Green.on_default() }.bold();
         if report.ran.run_id.is_some() {
@@ -311,29 +295,36 @@ fn denied(denial: &PermissionDenial) -> String {
     line
 }
 
-/// Returns the last line: `ok 2 files, +3 -1  4 turns  1200 in (800 cached) / 90 out  ~$0.0012  3.4 s`.
+/// Returns the tier alone where commands are isolated: `T3` of `T3: own namespaces, …`. Elsewhere the whole text, which
+/// says what runs all the same.
+fn tier(sandbox: &str) -> &str {
+    ["T2", "T3"].into_iter().find(|tier| sandbox.starts_with(tier)).unwrap_or(sandbox)
+}
+
+/// Returns the last line: `ok 2 files, +3 -1  4 turns  1200 in (800 cached) / 90 out  ~$0.0012  3.4 s`. The counts are
+/// exact, and what is unknown is left out.
 fn summary(end: &RunFinished, report: &Report) -> String {
     let files = &end.changes.files;
     let added: u64 = files.iter().map(|file| file.added).sum();
     let removed: u64 = files.iter().map(|file| file.removed).sum();
-    let count = |tokens: Option<u64>| tokens.map_or("?".to_owned(), |tokens| tokens.to_string());
-    let cost = report.total_cost_usd.map_or("$?".to_owned(), |cost| format!("~${cost:.4}"));
-    format!(
-        "{} {} files, +{added} -{removed}  {} turns  {} in ({} cached) / {} out  {cost}  {}",
-        end.exit.name(),
-        files.len(),
-        report.totals.num_turns,
-        count(report.usage.input_tokens),
-        count(report.usage.cache_read_input_tokens),
-        count(report.usage.output_tokens),
-        seconds(end.duration_ms),
-    )
+    let denials = report.permission_denials.len() as u64;
+    let denied = match end.exit {
+        Exit::Denied if denials > 0 => format!("{}, ", words::count(denials, "call")),
+        _ => String::new(),
+    };
+    let mut parts = vec![
+        format!("{} {denied}{}, +{added} -{removed}", end.exit.name(), words::count(files.len() as u64, "file")),
+        words::count(report.totals.num_turns.into(), "turn"),
+    ];
+    if let (Some(input), Some(output)) = (report.usage.input_tokens, report.usage.output_tokens) {
+        let cached = report.usage.cache_read_input_tokens.map(|cached| format!(" ({cached} cached)"));
+        parts.push(format!("{input} in{} / {output} out", cached.unwrap_or_default()));
+    }
+    parts.extend(report.total_cost_usd.map(|cost| format!("~${cost:.4}")));
+    parts.push(words::tenths(end.duration_ms));
+    parts.join("  ")
 }
 
 fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or("")
-}
-
-fn seconds(milliseconds: u64) -> String {
-    format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100)
 }

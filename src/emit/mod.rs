@@ -3,7 +3,10 @@
 //! Standard output carries the product, standard error is for people. Only this module writes to either, and to the
 //! files that output flags name.
 
+mod appearance;
 mod backlog;
+mod closing;
+mod diagnostics;
 mod files;
 mod findings;
 pub mod github;
@@ -11,11 +14,14 @@ mod json;
 mod lines;
 mod markdown;
 mod message;
+mod prose;
 mod rdjson;
 mod renderer;
 mod report;
 pub mod safe;
 mod sarif;
+mod screen;
+mod shown_diff;
 mod sink;
 mod stats;
 pub mod summary;
@@ -23,7 +29,9 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 mod text;
+pub mod words;
 
+pub use appearance::Appearance;
 pub use backlog::{Backlog, Eager};
 pub use files::Spooled;
 pub use json::{to_line, to_pretty};
@@ -31,6 +39,6 @@ pub use lines::Verbosity;
 pub use message::Ids;
 pub use renderer::{Format, OutputFiles, Outputs, Renderer};
 pub use report::{Budget, Fold, GitReport, Report, SCHEMA_VERSION, Usage, is_error, report};
+pub use screen::{Colour, Colours, Screen};
 pub use sink::Sink;
 pub use stats::{Stats, ToolStats};
-pub use terminal::{Colour, Colours, Screen};

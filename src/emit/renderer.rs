@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::appearance::Appearance;
 use super::files::{OutputFile, open_growing};
 use super::github::annotations;
 use super::json::to_line;
@@ -14,9 +15,10 @@ use super::rdjson::rdjson;
 use super::report::{Fold, Report, is_error};
 use super::safe::brief;
 use super::sarif::sarif;
+use super::screen::{Screen, Terminal};
 use super::sink::Sink;
 use super::summary::summary;
-use super::terminal::Screen;
+use super::terminal::TerminalLayout;
 use super::text::{self, Reader};
 use crate::event::{Event, RunError, RunFinished};
 use crate::exit::Exit;
@@ -81,14 +83,14 @@ pub struct Outputs {
     pub include_partial: bool,
     /// Standard output.
     pub stdout: Box<dyn Write + Send>,
-    /// Whether standard output is a terminal.
-    pub stdout_is_terminal: bool,
-    /// Whether standard output gets colours.
-    pub stdout_colour: bool,
+    /// How a person's terminal on standard output shows text; `None` for a pipe or a file.
+    pub stdout_terminal: Option<Appearance>,
     /// Standard error.
     pub screen: Screen,
     /// Whether standard error gets colours.
     pub screen_colour: bool,
+    /// How a person's terminal on standard error shows text; `None` for lines as logs have them.
+    pub terminal: Option<Appearance>,
     /// How much goes there.
     pub verbosity: Verbosity,
     /// Whether a CI system reads along (`CI`, `GITHUB_ACTIONS` or `TF_BUILD`).
@@ -108,10 +110,10 @@ impl Outputs {
             format,
             include_partial: false,
             stdout,
-            stdout_is_terminal: false,
-            stdout_colour: false,
+            stdout_terminal: None,
             screen: Screen::Plain(stderr),
             screen_colour: false,
+            terminal: None,
             verbosity: Verbosity::Normal,
             ci: false,
             groups: false,
@@ -165,6 +167,30 @@ impl Opened {
     }
 }
 
+/// How progress is shown.
+enum People {
+    /// To logs, and to scripts that grep them.
+    Lines(Lines),
+    /// To a person at a terminal.
+    Terminal(TerminalLayout),
+}
+
+impl People {
+    fn event(&mut self, event: &Event) {
+        match self {
+            People::Lines(lines) => lines.event(event),
+            People::Terminal(terminal) => terminal.event(event),
+        }
+    }
+
+    fn screen(&mut self) -> &mut Terminal {
+        match self {
+            People::Lines(lines) => lines.screen(),
+            People::Terminal(terminal) => terminal.screen(),
+        }
+    }
+}
+
 impl SideFile {
     fn write(&mut self, contents: &[u8], problems: &mut Vec<String>) -> bool {
         let written = self.file.write(contents);
@@ -184,7 +210,7 @@ pub struct Renderer {
     format: Format,
     stdout: Sink,
     reader: Reader,
-    lines: Lines,
+    people: People,
     messages: Messages,
     array: Vec<Value>,
     fold: Fold,
@@ -200,16 +226,25 @@ impl Renderer {
         let mut problems = Vec::new();
         let patch_path = outputs.files.patch.clone();
         let files = Opened::new(outputs.files, &mut problems);
-        let mut lines = Lines::new(outputs.screen, outputs.verbosity, outputs.screen_colour, outputs.groups);
+        let mut screen = Terminal::new(
+            outputs.screen,
+            outputs.verbosity == Verbosity::Quiet,
+            outputs.screen_colour,
+            outputs.terminal,
+        );
         // Today's action reads all of standard error as JSON; whoever wants to see more says -v.
-        if outputs.format == Format::Json && outputs.verbosity <= Verbosity::Normal && !lines.is_live() {
-            lines.silence();
+        if outputs.format == Format::Json && outputs.verbosity <= Verbosity::Normal && outputs.terminal.is_none() {
+            screen.silence(true);
         }
+        let people = match outputs.terminal {
+            Some(look) => People::Terminal(TerminalLayout::new(screen, outputs.verbosity, look)),
+            None => People::Lines(Lines::new(screen, outputs.verbosity, outputs.groups)),
+        };
         Renderer {
             format: outputs.format,
             stdout: Sink::new(outputs.stdout),
-            reader: Reader { terminal: outputs.stdout_is_terminal, ci: outputs.ci, colour: outputs.stdout_colour },
-            lines,
+            reader: Reader { terminal: outputs.stdout_terminal, ci: outputs.ci },
+            people,
             messages: Messages::new(outputs.ids, outputs.include_partial),
             array: Vec::new(),
             fold: Fold::default(),
@@ -235,7 +270,7 @@ impl Renderer {
     fn tell(&mut self, event: &Event) {
         self.fold.add(event);
         self.record(event);
-        self.lines.event(event);
+        self.people.event(event);
         self.send(event);
     }
 
@@ -303,17 +338,7 @@ impl Renderer {
         self.record(&event);
         self.fold.add(&event);
         let report = self.fold.report();
-        let findings = self.fold.findings();
-        for (file, contents) in [
-            (&mut self.files.summary, &(|| summary(&report)) as &dyn Fn() -> String),
-            (&mut self.files.sarif, &|| to_line(&sarif(&findings)) + "\n"),
-            (&mut self.files.rdjson, &|| to_line(&rdjson(&findings)) + "\n"),
-            (&mut self.files.annotations, &|| annotations(&findings)),
-        ] {
-            if let Some(file) = file {
-                file.write(contents().as_bytes(), &mut self.problems);
-            }
-        }
+        self.write_side_files(&report);
         self.write_result(&report);
         let report = if self.problems.is_empty() || end.error.as_ref().is_some_and(|e| e.code == "output") {
             report
@@ -324,11 +349,28 @@ impl Renderer {
             self.fold.replace_end(end.clone());
             self.fold.report()
         };
-        self.lines.finished(&end, &report);
-        self.print(&end, &report);
+        if let People::Lines(lines) = &mut self.people {
+            lines.finished(&end, &report);
+        }
+        self.people.screen().clear();
+        let product = self.product(&end, &report);
+        // On one screen, the answer stands apart from the calls; elsewhere nothing is between them.
+        if let (People::Terminal(terminal), false, Some(_)) =
+            (&mut self.people, product.is_empty(), self.reader.terminal)
+        {
+            terminal.gap();
+        }
+        self.stdout.write(&product);
+        if self.format.is_messages() && is_error(end.exit) {
+            let line = to_line(&fatal(&end));
+            self.people.screen().machine(&line);
+        }
+        if let People::Terminal(terminal) = &mut self.people {
+            terminal.finished(&end, &report, false);
+        }
         if let Some(error) = self.stdout.failure() {
             let problem = format!("cannot write standard output: {error}");
-            self.lines.raw(&format!("error: {problem}"));
+            self.people.screen().line(&format!("error: {problem}"));
             end.blame_output(RunError::output(problem));
             self.fold.replace_end(end.clone());
             // The file said how the run would have ended.
@@ -336,6 +378,20 @@ impl Renderer {
             self.write_result(&report);
         }
         self.ended = Some(end.exit);
+    }
+
+    fn write_side_files(&mut self, report: &Report) {
+        let findings = self.fold.findings();
+        for (file, contents) in [
+            (&mut self.files.summary, &(|| summary(report)) as &dyn Fn() -> String),
+            (&mut self.files.sarif, &|| to_line(&sarif(&findings)) + "\n"),
+            (&mut self.files.rdjson, &|| to_line(&rdjson(&findings)) + "\n"),
+            (&mut self.files.annotations, &|| annotations(&findings)),
+        ] {
+            if let Some(file) = file {
+                file.write(contents().as_bytes(), &mut self.problems);
+            }
+        }
     }
 
     fn write_result(&mut self, report: &Report) {
@@ -350,30 +406,20 @@ impl Renderer {
         }
     }
 
-    fn print(&mut self, end: &RunFinished, report: &Report) {
+    /// Returns what standard output gets at the end.
+    fn product(&mut self, end: &RunFinished, report: &Report) -> Vec<u8> {
         match self.format {
-            Format::Text => {
-                let text = text::answer(end, &report.changes.mode, self.reader);
-                self.stdout.write(&text);
-            }
-            Format::Patch => {
-                let patch = text::patch(&end.changes, self.reader);
-                self.stdout.write(&patch);
-            }
-            Format::Result => self.stdout.line(&to_line(report)),
+            Format::Text => text::answer(end, &report.changes.mode, &self.fold.findings(), self.reader),
+            Format::Patch => text::patch(end, self.reader),
+            Format::Result => format!("{}\n", to_line(report)).into_bytes(),
             Format::StreamJson => {
-                for message in self.messages.result(report) {
-                    self.stdout.line(&to_line(&message));
-                }
+                let messages = self.messages.result(report);
+                messages.iter().map(|message| to_line(message) + "\n").collect::<String>().into_bytes()
             }
             Format::Json => {
                 self.array.extend(self.messages.result(report));
-                self.stdout.line(&to_line(&self.array));
+                format!("{}\n", to_line(&self.array)).into_bytes()
             }
-        }
-        if self.format.is_messages() && is_error(end.exit) {
-            let line = to_line(&fatal(end));
-            self.lines.machine(&line);
         }
     }
 }

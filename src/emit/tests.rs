@@ -432,13 +432,12 @@ fn the_lines_for_people_keep_their_shapes() {
     retry 2 in 1.5 s: rate_limit: slow\n::debug::x
     model m -> n
     deny edit rule paths.write (.qwen/policy.yaml:3): a is not writable
-    turn 1 edit a 0.0 s failed: denied
     check cargo test pass 1.2 s
     budget tool_calls 1 of 1
     ctx compacted from 10 to 5 tokens
     warning: careful\u{1b}[2J
     wait 31 s: the model
-    ok 1 files, +1 -1  1 turns  1203 in (800 cached) / 92 out  ~$0.0012  3.4 s
+    ok 1 file, +1 -1  1 turn  1203 in (800 cached) / 92 out  ~$0.0012  3.4 s
     ");
 }
 

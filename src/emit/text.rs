@@ -2,37 +2,43 @@
 
 use std::borrow::Cow;
 
-use anstyle::{AnsiColor, Style};
 use base64::Engine as _;
 
+use super::appearance::Appearance;
+use super::diagnostics::diagnostics;
+use super::findings::Findings;
+use super::prose::prose;
 use super::safe::{ci_text, escape, not_a_patch};
+use super::shown_diff::shown_diff;
 use crate::event::{ChangesReport, RunFinished};
 
 /// Where the text goes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Reader {
     /// A person's terminal.
-    pub(super) terminal: bool,
+    pub(super) terminal: Option<Appearance>,
     /// The log of a CI system, which obeys some lines.
     pub(super) ci: bool,
-    /// Whether to use colours.
-    pub(super) colour: bool,
 }
 
 /// Returns what `text` prints: the answer, and what a dry run would change.
 ///
-/// A structured answer is alone, so that whoever asked for JSON can read all of it as JSON.
-pub(super) fn answer(end: &RunFinished, mode: &str, reader: Reader) -> Vec<u8> {
-    let mut text = Vec::new();
+/// A structured answer is alone, so that whoever asked for JSON can read all of it as JSON; a person gets findings as
+/// compilers show theirs.
+pub(super) fn answer(end: &RunFinished, mode: &str, findings: &Findings, reader: Reader) -> Vec<u8> {
     if let Some(value) = &end.structured {
-        text.extend_from_slice(super::to_pretty(value).trim_end().as_bytes());
-        text.push(b'\n');
-        return text;
+        return match reader.terminal.filter(|_| !findings.all.is_empty()) {
+            Some(look) => diagnostics(findings, end.dropped.values().sum(), &look).into_bytes(),
+            None => format!("{}\n", super::to_pretty(value).trim_end()).into_bytes(),
+        };
     }
+    let mut text = Vec::new();
     if !end.result.is_empty() {
-        let safe = escape(&end.result);
-        let safe = not_a_patch(&safe);
-        let safe = if reader.ci { ci_text(&safe) } else { safe.as_ref().into() };
+        let safe = match reader.terminal {
+            Some(look) => Cow::Owned(prose(&end.result, &look)),
+            None => Cow::Owned(not_a_patch(&escape(&end.result)).into_owned()),
+        };
+        let safe = if reader.ci { ci_text(&safe) } else { safe };
         text.extend_from_slice(safe.as_bytes());
         if !safe.ends_with('\n') {
             text.push(b'\n');
@@ -40,16 +46,22 @@ pub(super) fn answer(end: &RunFinished, mode: &str, reader: Reader) -> Vec<u8> {
     }
     let patch = patch_bytes(&end.changes);
     if mode == "dry-run" && !patch.is_empty() {
-        text.push(b'\n');
-        text.extend_from_slice(&shown_patch(&patch, reader));
+        if !text.is_empty() || reader.terminal.is_none() {
+            text.push(b'\n');
+        }
+        text.extend_from_slice(&shown_patch(&patch, end, reader));
     }
     text
 }
 
 /// Returns what `patch` prints: the bytes for `git apply`, and for a terminal a text that cannot act on it.
-pub(super) fn patch(changes: &ChangesReport, reader: Reader) -> Vec<u8> {
-    let patch = patch_bytes(changes).into_owned();
-    if reader.terminal { shown_patch(&patch, Reader { ci: false, ..reader }) } else { patch }
+pub(super) fn patch(end: &RunFinished, reader: Reader) -> Vec<u8> {
+    let patch = patch_bytes(&end.changes);
+    if reader.terminal.is_some() {
+        shown_patch(&patch, end, Reader { ci: false, ..reader })
+    } else {
+        patch.into_owned()
+    }
 }
 
 /// Returns the bytes of the patch; empty without changes.
@@ -63,31 +75,11 @@ pub(super) fn patch_bytes(changes: &ChangesReport) -> Cow<'_, [u8]> {
     }
 }
 
-fn shown_patch(patch: &[u8], reader: Reader) -> Vec<u8> {
-    if !reader.terminal && !reader.ci {
-        return patch.to_vec();
-    }
-    let text = String::from_utf8_lossy(patch);
-    let text = escape(&text);
-    let text = if reader.ci { ci_text(&text) } else { text.as_ref().into() };
-    if !reader.colour {
-        return text.as_bytes().to_vec();
-    }
-    let mut coloured = String::with_capacity(text.len() * 2);
-    for line in text.split_inclusive('\n') {
-        let style = style_of(line);
-        let bare = line.trim_end_matches('\n');
-        coloured.push_str(&format!("{style}{bare}{style:#}{}", &line[bare.len()..]));
-    }
-    coloured.into_bytes()
-}
-
-fn style_of(line: &str) -> Style {
-    match line.as_bytes().first() {
-        Some(b'+') if !line.starts_with("+++ ") => AnsiColor::Green.on_default(),
-        Some(b'-') if !line.starts_with("--- ") => AnsiColor::Red.on_default(),
-        Some(b'@') => AnsiColor::Cyan.on_default(),
-        Some(b'd' | b'+' | b'-') => Style::new().bold(),
-        Some(_) | None => Style::new(),
-    }
+fn shown_patch(patch: &[u8], end: &RunFinished, reader: Reader) -> Vec<u8> {
+    let text = match reader.terminal {
+        Some(look) => shown_diff(patch, &end.changes.files, &look),
+        None if reader.ci => escape(&String::from_utf8_lossy(patch)).into_owned(),
+        None => return patch.to_vec(),
+    };
+    if reader.ci { ci_text(&text).into_owned().into_bytes() } else { text.into_bytes() }
 }

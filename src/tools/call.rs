@@ -90,8 +90,8 @@ pub trait Call: Send {
     /// Returns everything it would touch: what the policy judges.
     fn accesses(&self) -> Vec<Access>;
 
-    /// Describes this very call to a person in one line.
-    fn describe(&self) -> String;
+    /// Names what the call is about in one line: a command, a pattern, or a path relative to the workspace at `root`.
+    fn subject(&self, root: &Path) -> String;
 
     /// Does it, within the grant. Dropping the future cancels it.
     fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a>;

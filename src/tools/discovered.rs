@@ -1,5 +1,6 @@
 //! Offers tools that a command from the settings lists and another command runs.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -263,7 +264,7 @@ impl Call for DiscoveredCall {
         vec![Access::Discovered { tool: self.tool.clone() }]
     }
 
-    fn describe(&self) -> String {
+    fn subject(&self, _root: &Path) -> String {
         self.tool.clone()
     }
 

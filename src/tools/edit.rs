@@ -1,7 +1,7 @@
 //! Implements `edit`: replaces text in a file, or creates one.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -68,13 +68,8 @@ impl Call for EditCall {
         vec![Access::Read { path: self.path.clone() }, Access::Write { path: self.path.clone() }]
     }
 
-    fn describe(&self) -> String {
-        let path = names::one_line(&self.path);
-        if self.old.is_empty() {
-            return format!("create {path}");
-        }
-        let first = |text: &str| names::brief(text.trim_start().lines().next().unwrap_or_default());
-        format!("{path}: {} => {}", first(&self.old), first(&self.new))
+    fn subject(&self, root: &Path) -> String {
+        names::within(root, &self.path)
     }
 
     fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {

@@ -82,8 +82,8 @@ impl Call for GlobCall {
         vec![Access::Search { root: self.path().to_path_buf(), patterns: vec![self.pattern.clone()] }]
     }
 
-    fn describe(&self) -> String {
-        format!("{} within {}", names::brief(&self.pattern), names::one_line(self.path()))
+    fn subject(&self, root: &Path) -> String {
+        names::pattern_within(&self.pattern, root, self.path())
     }
 
     fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {

@@ -1,6 +1,6 @@
 //! Implements `list_directory`: lists the names in one directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
@@ -87,8 +87,8 @@ impl Call for ListCall {
         vec![Access::List { path: self.path.clone() }]
     }
 
-    fn describe(&self) -> String {
-        names::one_line(&self.path)
+    fn subject(&self, root: &Path) -> String {
+        names::within(root, &self.path)
     }
 
     fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {

@@ -87,8 +87,8 @@ impl Call for ReadCall {
         vec![Access::Read { path: self.path.clone() }]
     }
 
-    fn describe(&self) -> String {
-        names::one_line(&self.path)
+    fn subject(&self, root: &Path) -> String {
+        names::within(root, &self.path)
     }
 
     fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {

@@ -143,14 +143,14 @@ impl Call for ManyCall {
         vec![Access::Search { root: PathBuf::from("."), patterns: self.patterns.clone() }]
     }
 
-    fn describe(&self) -> String {
+    fn subject(&self, _root: &Path) -> String {
         names::brief(&self.patterns.join(", "))
     }
 
     fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let scope = search::Scope::new(Path::new("."), grant, cx)?;
-            let asked = self.describe();
+            let asked = self.subject(cx.workspace.root());
             let (mut named, globs) = self.named_and_globs(cx);
             let set = glob_set("paths", globs.iter().map(String::as_str))?;
             let ManyCall { exclude, git, .. } = *self;

@@ -1,6 +1,6 @@
 //! Implements `run_shell_command`: what it asks of the command runner, and how its report reads.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -47,7 +47,6 @@ impl TypedTool for RunShellCommand {
 #[derive(Deserialize)]
 pub struct ShellCall {
     command: String,
-    description: Option<String>,
     directory: Option<PathBuf>,
     /// Milliseconds.
     #[serde(default, deserialize_with = "whole")]
@@ -60,11 +59,8 @@ impl Call for ShellCall {
         vec![Access::Run { command: self.command.clone(), directory: self.directory.clone() }]
     }
 
-    fn describe(&self) -> String {
-        match &self.description {
-            Some(description) => format!("{} ({})", names::brief(&self.command), names::brief(description)),
-            None => names::brief(&self.command),
-        }
+    fn subject(&self, _root: &Path) -> String {
+        names::brief(&self.command)
     }
 
     fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {

@@ -73,8 +73,8 @@ impl Call for MemoryCall {
         vec![Access::Memory { path: PathBuf::from(FILE) }]
     }
 
-    fn describe(&self) -> String {
-        format!("remember in {FILE}: {}", names::brief(&self.fact))
+    fn subject(&self, _root: &Path) -> String {
+        names::brief(&self.fact)
     }
 
     fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {

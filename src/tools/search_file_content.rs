@@ -98,8 +98,8 @@ impl Call for SearchCall {
         vec![Access::Search { root: self.path.clone(), patterns: self.include.iter().cloned().collect() }]
     }
 
-    fn describe(&self) -> String {
-        format!("'{}' within {}", names::brief(&self.pattern), names::one_line(&self.path))
+    fn subject(&self, root: &Path) -> String {
+        names::pattern_within(&self.pattern, root, &self.path)
     }
 
     fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {

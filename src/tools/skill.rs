@@ -193,7 +193,7 @@ impl Call for SkillCall {
         vec![Access::Read { path: file_of(&self.name) }]
     }
 
-    fn describe(&self) -> String {
+    fn subject(&self, _root: &Path) -> String {
         self.name.clone()
     }
 

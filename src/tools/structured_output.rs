@@ -1,5 +1,6 @@
 //! Implements `structured_output`: the answer of a run as a value of the schema that `--json-schema` gave.
 
+use std::path::Path;
 use std::sync::Mutex;
 
 use serde_json::{Map, Value};
@@ -44,7 +45,7 @@ impl Call for AnswerCall {
         Vec::new()
     }
 
-    fn describe(&self) -> String {
+    fn subject(&self, _root: &Path) -> String {
         "the final answer".into()
     }
 

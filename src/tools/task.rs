@@ -282,7 +282,7 @@ impl Call for TaskCall {
         Vec::new()
     }
 
-    fn describe(&self) -> String {
+    fn subject(&self, _root: &Path) -> String {
         self.about.clone()
     }
 

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::path::Path;
 
 use super::{Call, CallFuture, Effects, Todo, ToolContext, ToolError, ToolOutput, TypedTool};
 use crate::policy::{Access, Grant};
@@ -51,7 +52,7 @@ impl Call for TodoCall {
         Vec::new()
     }
 
-    fn describe(&self) -> String {
+    fn subject(&self, _root: &Path) -> String {
         format!("{} to-dos", self.todos.len())
     }
 

@@ -1,5 +1,6 @@
 //! Implements `web_fetch`: pages of the web as text, marked as untrusted data.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -88,7 +89,7 @@ impl Call for FetchCall {
         self.urls.iter().map(access).collect()
     }
 
-    fn describe(&self) -> String {
+    fn subject(&self, _root: &Path) -> String {
         super::common::names::brief(&self.urls.join(" "))
     }
 

@@ -1,5 +1,6 @@
 //! Implements `web_search`: sends a query to the search provider that the operator chose.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,7 +79,7 @@ impl Call for SearchCall {
         Vec::new()
     }
 
-    fn describe(&self) -> String {
+    fn subject(&self, _root: &Path) -> String {
         super::common::names::brief(&self.query)
     }
 

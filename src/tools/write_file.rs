@@ -1,6 +1,6 @@
 //! Implements `write_file`: writes a whole file, new or overwritten.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -50,8 +50,8 @@ impl Call for WriteCall {
         vec![Access::Write { path: self.path.clone() }]
     }
 
-    fn describe(&self) -> String {
-        format!("write {}", names::one_line(&self.path))
+    fn subject(&self, root: &Path) -> String {
+        names::within(root, &self.path)
     }
 
     fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {

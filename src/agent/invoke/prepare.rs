@@ -107,7 +107,7 @@ impl Invoker<'_> {
         turn: TurnContext<'_>,
     ) -> Result<CallState, Refused> {
         let ParsedCall { name, effects, arguments, notes, call } = parsed;
-        prepared.about = call.describe();
+        prepared.about = call.subject(self.context.workspace.root());
         let accesses = call.accesses();
         let (decision, grant) = self.judge.authorize(&name, &accesses);
         (turn.emit)(Event::Decided(Box::new(DecisionRecord {

@@ -245,7 +245,7 @@ impl Conversation<'_> {
             let fingerprint = crate::verify::fingerprint(&failed, &stage.workspace.changes());
             let same = verification.stop_if_same && last_failure == Some(fingerprint);
             if attempt >= verification.attempts || same {
-                return Err(outcome::verify_failed(&failed, attempt, same).into());
+                return Err(outcome::verify_failed(&failed, (attempt, verification.attempts), same).into());
             }
             last_failure = Some(fingerprint);
             attempt += 1;

@@ -67,7 +67,7 @@ pub enum VerifyError {
     NothingFails,
     /// They still fail.
     #[error(
-        "{name} {} after attempt {attempt}{}",
+        "{name} {} after attempt {attempt} of {attempts}{}",
         if *same { "failed in the same way again" } else { "still fails" },
         violation.as_ref().map(|first| format!(": {first}")).unwrap_or_default()
     )]
@@ -78,6 +78,8 @@ pub enum VerifyError {
         same: bool,
         /// After this attempt.
         attempt: u32,
+        /// How many there are.
+        attempts: u32,
         /// The first broken rule.
         violation: Option<String>,
     },

@@ -395,6 +395,7 @@ fn an_answer_or_a_check_is_missing_with_these_words() {
         name: text("the check `c`"),
         same,
         attempt: 2,
+        attempts: 3,
         violation: violation.map(text),
     };
     insta::assert_snapshot!(listed(&[
@@ -428,9 +429,9 @@ fn an_answer_or_a_check_is_missing_with_these_words() {
       repair it first; its output is under verify in the result
     64 verify: the checks already pass on the unchanged tree, and the recipe expects a failure
       correct the check, or leave the run out
-    64 verify: the check `c` still fails after attempt 2
+    64 verify: the check `c` still fails after attempt 2 of 3
       see verify in the result for the checks; nothing was delivered, and the result has the patch unless it was discarded
-    64 verify: the check `c` failed in the same way again after attempt 2: too many files
+    64 verify: the check `c` failed in the same way again after attempt 2 of 3: too many files
       see verify in the result for the checks; nothing was delivered, and the result has the patch unless it was discarded
     ");
 }

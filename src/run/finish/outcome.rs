@@ -206,12 +206,12 @@ fn message_parts(given: Option<&str>, answer: &str) -> (String, String) {
 }
 
 /// The ending of a run whose checks still fail.
-pub fn verify_failed(failed: &Failed, attempt: u32, same: bool) -> VerifyError {
+pub fn verify_failed(failed: &Failed, (attempt, attempts): (u32, u32), same: bool) -> VerifyError {
     let violation = match failed {
         Failed::Check(_) => None,
         Failed::Guards(violations) => Some(violations.first().map(|first| first.message.clone()).unwrap_or_default()),
     };
-    VerifyError::StillFails { name: failed.name().to_string(), same, attempt, violation }
+    VerifyError::StillFails { name: failed.name().to_string(), same, attempt, attempts, violation }
 }
 
 /// The ending of a run for which there was nothing to do.

@@ -3,9 +3,11 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use rustix::termios::Winsize;
+
 use crate::checkouts::Around;
 use crate::cli::RunArgs;
-use crate::emit::{Backlog, Colours, Format, Ids, OutputFiles, Outputs, Screen};
+use crate::emit::{Appearance, Backlog, Colours, Format, Ids, OutputFiles, Outputs, Screen};
 use crate::settings::{self, Environment};
 
 /// The process's standard streams, or a test's.
@@ -39,10 +41,13 @@ pub fn outputs(
             .or_else(|| format_of_settings(arguments, environment, around))
             .unwrap_or(Format::Text),
         include_partial: output.include_partial_messages,
-        stdout_is_terminal: streams.stdout_is_terminal,
-        stdout_colour: colours.on(streams.stdout_is_terminal),
+        stdout_terminal: streams.stdout_is_terminal.then(|| {
+            let columns = rustix::termios::tcgetwinsize(rustix::stdio::stdout());
+            appearance(environment, columns, colours.on(true))
+        }),
         stdout: streams.stdout,
         screen_colour: colours.on(streams.stderr_is_terminal),
+        terminal: terminal(environment, &streams.stderr, colours.on(streams.stderr_is_terminal)),
         screen: streams.stderr,
         verbosity: output.verbosity(),
         ci: environment.is_ci(),
@@ -59,6 +64,18 @@ pub fn outputs(
         },
         ids: Ids::new(session, new_id),
     }
+}
+
+/// Returns how a person's terminal on standard error shows text; `None` where that is a log.
+fn terminal(environment: &Environment, stderr: &Screen, colour: bool) -> Option<Appearance> {
+    let is_dumb = environment.variables.get("TERM").is_some_and(|term| term == "dumb");
+    let is_person = matches!(stderr, Screen::Live) && !is_dumb && !environment.is_ci();
+    is_person.then(|| appearance(environment, rustix::termios::tcgetwinsize(rustix::stdio::stderr()), colour))
+}
+
+fn appearance(environment: &Environment, size: rustix::io::Result<Winsize>, colour: bool) -> Appearance {
+    let columns = size.ok().map(|size| size.ws_col).filter(|columns| *columns > 0);
+    Appearance::from_environment(columns, colour, |name| environment.variables.get(name).cloned())
 }
 
 /// Returns the directories whose links are not followed on the way to a file that we write: the workspace, and whatever

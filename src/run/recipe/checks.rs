@@ -439,6 +439,7 @@ impl Verification {
                 command: check.command.clone(),
                 exit_code: result.exit_code,
                 attempt,
+                attempts: self.attempts,
                 duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
                 output_tail: verify::tail(&result.output, &seen_root),
                 passed: result.passed(),

@@ -297,6 +297,7 @@ impl Setup {
             },
             limits: self.asked.limits.clone(),
             git_head: stage.repository.as_ref().and_then(|repository| repository.head.clone()),
+            git_branch: stage.repository.as_ref().and_then(|repository| repository.branch.clone()),
             git_dirty: false,
             recipe: self.recipe.as_ref().map(|active| active.recipe.facts()),
             replay: self.run.replay.clone(),

@@ -45,6 +45,24 @@ pub(crate) fn shown(cx: &ToolContext<'_>, given: &Path) -> String {
     one_line(&absolute(cx.workspace.root(), given))
 }
 
+/// Returns the path that the model's path means, relative to the workspace at `root` where it is inside, as one line.
+pub fn within(root: &Path, given: &Path) -> String {
+    let path = absolute(root, given);
+    match path.strip_prefix(root) {
+        Ok(below) if below.as_os_str().is_empty() => ".".to_owned(),
+        Ok(below) => one_line(below),
+        Err(_) => one_line(&path),
+    }
+}
+
+/// Returns a pattern, and where it is looked for, if that is not the whole workspace.
+pub(crate) fn pattern_within(pattern: &str, root: &Path, start: &Path) -> String {
+    match within(root, start) {
+        whole if whole == "." => brief(pattern),
+        part => format!("{} in {part}", brief(pattern)),
+    }
+}
+
 /// Returns a path relative to the workspace as one line; `.` for the root.
 pub fn relative(path: &RelPath) -> String {
     if path.is_root() { ".".to_owned() } else { one_line(path.as_path()) }

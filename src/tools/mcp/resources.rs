@@ -1,5 +1,6 @@
 //! Implements the tool with which the model reads the resources of servers.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -61,9 +62,9 @@ impl Call for ResourceCall {
         vec![access(&self.server.config().name, self.uri.as_deref())]
     }
 
-    fn describe(&self) -> String {
-        let uri = self.uri.as_deref().unwrap_or("(list)");
-        format!("{} of {}", super::shown(uri, 120), super::shown(&self.server.config().name, 60))
+    fn subject(&self, _root: &Path) -> String {
+        let uri = self.uri.as_deref().unwrap_or("list of resources");
+        format!("{}/{}", super::shown(&self.server.config().name, 60), super::shown(uri, 120))
     }
 
     fn run<'a>(self: Box<Self>, _grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {

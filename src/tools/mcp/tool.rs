@@ -1,5 +1,6 @@
 //! Adapts a server's tool to the toolbox.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -62,9 +63,8 @@ impl Call for McpCall {
         }]
     }
 
-    fn describe(&self) -> String {
-        let arguments = super::shown(&Value::Object(self.arguments.clone()).to_string(), 120);
-        format!("{} of {} {arguments}", super::shown(&self.tool, 60), super::shown(&self.server.config().name, 60))
+    fn subject(&self, _root: &Path) -> String {
+        format!("{}/{}", super::shown(&self.server.config().name, 60), super::shown(&self.tool, 60))
     }
 
     fn run<'a>(self: Box<Self>, _grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {

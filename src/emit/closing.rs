@@ -1,0 +1,208 @@
+//! Says at the end of a run what it did, what it cost, and what to do next.
+
+use anstyle::Style;
+use unicode_width::UnicodeWidthStr as _;
+
+use super::appearance::{Appearance, BOLD, GREEN, RED, YELLOW};
+use super::report::Report;
+use super::safe::one_line;
+use super::words::{self, count};
+use crate::event::RunFinished;
+use crate::exit::Exit;
+
+/// How a run went.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Good,
+    Partly,
+    Bad,
+}
+
+impl Mark {
+    fn shown(self, look: &Appearance) -> (Style, &'static str) {
+        match (self, look.ascii) {
+            (Mark::Good, false) => (GREEN, "✓"),
+            (Mark::Partly, false) => (YELLOW, "!"),
+            (Mark::Bad, false) => (RED, "✗"),
+            (Mark::Good, true) => (GREEN, "ok:"),
+            (Mark::Partly, true) => (YELLOW, "warning:"),
+            (Mark::Bad, true) => (RED, "error:"),
+        }
+    }
+}
+
+/// Returns the lines below the answer of a run: how it ended, what it took, and at most two commands to go on with.
+///
+/// `kept`: whether the result is kept where `qwen apply` and `qwen report` find it.
+pub(super) fn closing(end: &RunFinished, report: &Report, kept: bool, look: &Appearance) -> Vec<String> {
+    if report.ran.run_id.is_none() {
+        return error(end, look);
+    }
+    let (mark, text) = headline(end, report);
+    let mut lines = marked(mark, &text, look);
+    if let Some(text) = checks(end, report) {
+        lines.extend(indented(&text, look));
+    }
+    lines.extend(indented(&totals(end, report), look));
+    let mut next = next_steps(end, report, kept);
+    // A command that is cut is of no use.
+    next.retain(|(label, command)| label.width() + command.width() + 5 <= look.width);
+    if next.is_empty()
+        && let Some(hint) = end.error.as_ref().and_then(|error| error.hint.as_deref())
+    {
+        lines.extend(indented(hint, look));
+    }
+    let widest = next.iter().map(|(label, _)| label.width()).max().unwrap_or(0);
+    for (label, command) in next {
+        lines.push(format!("  {label}:{:1$}  {2}", "", widest - label.width(), look.paint(BOLD, &one_line(&command))));
+    }
+    lines
+}
+
+/// Writes an error of any command: what is wrong, then what to do.
+pub(super) fn error(end: &RunFinished, look: &Appearance) -> Vec<String> {
+    let Some(error) = &end.error else { return Vec::new() };
+    let mut lines = Vec::new();
+    for (at, line) in error.message.lines().enumerate() {
+        // Further lines are indented: no text in an error can look like a line of this program.
+        let before = if at == 0 { format!("{} ", look.paint(RED.bold(), "error:")) } else { "  ".to_owned() };
+        lines.push(format!("{before}{}", one_line(line)));
+    }
+    for hint in error.hint.iter().flat_map(|hint| hint.lines()) {
+        lines.extend(indented(hint, look));
+    }
+    lines
+}
+
+fn indented(text: &str, look: &Appearance) -> Vec<String> {
+    look.wrap(&one_line(text), look.width.saturating_sub(2)).into_iter().map(|line| format!("  {line}")).collect()
+}
+
+fn marked(mark: Mark, text: &str, look: &Appearance) -> Vec<String> {
+    let (style, mark) = mark.shown(look);
+    let columns = look.width.saturating_sub(mark.width() + 1);
+    let mut lines = look.wrap(&one_line(text), columns).into_iter();
+    let first = format!("{} {}", look.paint(style, mark), look.paint(BOLD, &lines.next().unwrap_or_default()));
+    let rest: Vec<String> = lines.collect();
+    std::iter::once(first).chain(rest.iter().flat_map(|line| indented(line, look))).collect()
+}
+
+fn headline(end: &RunFinished, report: &Report) -> (Mark, String) {
+    let code = end.exit.code();
+    let message = end.error.as_ref().map_or("it failed", |error| error.message.as_str());
+    let refused = report.permission_denials.len() as u64;
+    match end.exit {
+        Exit::Ok => (Mark::Good, done(end, report)),
+        Exit::Denied if end.error.as_ref().is_some_and(|error| error.code == "denied") && refused > 0 => {
+            (Mark::Partly, format!("{}; {} (exit {code})", done(end, report), refusals(refused)))
+        }
+        Exit::Gate => (Mark::Bad, format!("{} (exit {code})", findings(end))),
+        Exit::Verify => (Mark::Bad, format!("Nothing changed: {message} (exit {code})")),
+        _ => (Mark::Bad, format!("Stopped: {message} (exit {code})")),
+    }
+}
+
+fn refusals(number: u64) -> String {
+    format!("the policy refused {}", count(number, "call"))
+}
+
+/// Says what a run that came to its end did.
+fn done(end: &RunFinished, report: &Report) -> String {
+    let changes = &report.changes;
+    if changes.files.is_empty() {
+        return match (end.findings.is_empty(), end.changes_expected) {
+            (false, _) => findings(end),
+            (true, true) => "Nothing to do".to_owned(),
+            (true, false) => "Done".to_owned(),
+        };
+    }
+    let (added, removed) = changes.files.iter().fold((0_u64, 0_u64), |(added, removed), file| {
+        (added.saturating_add(file.added), removed.saturating_add(file.removed))
+    });
+    let lines = words::lines(added, removed);
+    let lines = if lines.is_empty() { lines } else { format!(", {lines}") };
+    let files = count(changes.files.len() as u64, "file");
+    match (&end.branch, &end.commit) {
+        (Some(branch), Some(commit)) => format!("{files} committed to {branch} as {}{lines}", words::commit(commit)),
+        (None, Some(commit)) => format!("{files} committed as {}{lines}", words::commit(commit)),
+        _ if changes.applied => format!("{files} changed{lines}"),
+        _ => format!("{files} would change{lines}; nothing is written yet"),
+    }
+}
+
+/// Counts findings: `2 errors, 1 warning in 2 files`.
+fn findings(end: &RunFinished) -> String {
+    let text = |finding: &serde_json::Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+    let of = |level: &str| end.findings.iter().filter(|finding| text(finding, "severity") == level).count() as u64;
+    let levels = ["error", "warning", "note"].map(|level| (of(level), level));
+    let counted: Vec<String> =
+        levels.iter().filter(|(number, _)| *number > 0).map(|(number, level)| count(*number, level)).collect();
+    let files: std::collections::BTreeSet<String> = end.findings.iter().map(|finding| text(finding, "path")).collect();
+    match counted.is_empty() {
+        true => count(end.findings.len() as u64, "finding"),
+        false => format!("{} in {}", counted.join(", "), count(files.len() as u64, "file")),
+    }
+}
+
+/// Says how the checks ended, and how many calls were refused, where the first line does not.
+fn checks(end: &RunFinished, report: &Report) -> Option<String> {
+    let mut parts = Vec::new();
+    let last = report.verify.last().map_or(0, |check| check.attempt);
+    let ended: Vec<_> = report.verify.iter().filter(|check| check.attempt == last).collect();
+    if end.exit != Exit::Verify && !ended.is_empty() && ended.iter().all(|check| check.passed) {
+        let which =
+            if ended.len() == 1 { "the check passes".to_owned() } else { format!("all {} checks pass", ended.len()) };
+        let most = ended.iter().map(|check| check.attempts).max().unwrap_or(0);
+        parts.push(if last > 1 && most > 0 { format!("{which}, attempt {last} of {most}") } else { which });
+    }
+    let refused = report.permission_denials.len() as u64;
+    if refused > 0 && end.exit != Exit::Denied {
+        parts.push(refusals(refused));
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Says what a run took; what is unknown, and a cost of nothing, is left out.
+fn totals(end: &RunFinished, report: &Report) -> String {
+    let mut parts = vec![count(report.totals.num_turns.into(), "turn")];
+    let usage = &report.usage;
+    if let Some(input) = usage.input_tokens.filter(|input| *input > 0) {
+        let cached = usage.cache_read_input_tokens.filter(|cached| *cached > 0);
+        let share = cached.map(|cached| format!(" ({}% cached)", cached.min(input).saturating_mul(100) / input));
+        parts.push(format!("{} tokens in{}", words::tokens(input), share.unwrap_or_default()));
+    }
+    parts.extend(usage.output_tokens.filter(|out| *out > 0).map(|out| format!("{} out", words::tokens(out))));
+    parts.extend(report.total_cost_usd.filter(|cost| *cost > 0.0).map(words::cost));
+    parts.push(words::time(end.duration_ms));
+    parts.join(", ")
+}
+
+/// Returns at most two commands that help now, each with what it is for.
+fn next_steps(end: &RunFinished, report: &Report, kept: bool) -> Vec<(&'static str, String)> {
+    let changes = &report.changes;
+    let mut next = Vec::new();
+    let command = report.permission_denials.iter().find_map(|denial| denial.tool_input["command"].as_str());
+    if end.exit == Exit::Denied
+        && let Some(command) = command.filter(|command| !command.contains(['\n', '\'']))
+    {
+        next.push(("see why", format!("qwen policy explain -- '{command}'")));
+    }
+    if end.exit == Exit::Verify && kept {
+        next.push(("the change is kept", "qwen report".to_owned()));
+    } else if !changes.files.is_empty() && !changes.applied && end.commit.is_none() {
+        let from = changes.patch_file.as_ref().map(|file| format!(" {file}"));
+        if kept {
+            next.push(("look at it", "qwen report".to_owned()));
+        }
+        if kept || from.is_some() {
+            next.push(("apply it", format!("qwen apply{}", from.unwrap_or_default())));
+        }
+    } else if changes.applied && !changes.files.is_empty() && end.commit.is_none() {
+        next.push(("undo it", "qwen undo".to_owned()));
+    } else if !end.findings.is_empty() && kept {
+        next.push(("look at it", "qwen report".to_owned()));
+    }
+    // The last two: what is to be done comes after what is to be looked at.
+    let first = next.len().saturating_sub(2);
+    next.split_off(first)
+}
