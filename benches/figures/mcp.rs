@@ -122,7 +122,7 @@ pub(crate) fn mcp(options: &Options) -> Result<Vec<Row>, String> {
 
 async fn once() -> Result<(Duration, Duration), String> {
     let value = Valued::new(json!({"command": "echo-server"}), Origin::Default);
-    let (config, _) = Config::parse("echo", &value)?;
+    let (config, _) = Config::parse("echo", &value).map_err(|error| error.to_string())?;
     let clock = Instant::now();
     let servers = Servers::start(ServerOptions {
         configs: vec![(config, Pins::default())],
