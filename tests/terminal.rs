@@ -16,7 +16,7 @@ const LIBRARY: &str =
 fn project(replies: impl IntoIterator<Item = Reply>) -> Project {
     Project::new()
         .file("src/lib.rs", LIBRARY)
-        .file("README.md", "A smal thing.\n")
+        .file("README.md", "A tiny thing.\n")
         .git()
         .model(replies)
         .env("TERM", "xterm")
@@ -96,7 +96,7 @@ fn a_refused_call_takes_two_lines_and_the_last_lines_say_what_to_do() {
 
 #[test]
 fn a_check_that_fails_shows_its_output_and_the_next_attempt() {
-    let repair = call("edit", json!({"file_path": "README.md", "old_string": "smal", "new_string": "small"}));
+    let repair = call("edit", json!({"file_path": "README.md", "old_string": "tiny", "new_string": "small"}));
     let replies = [edit(), say("Done."), repair, say("Now it is.")];
     let arguments = ["--apply", "--verify", "grep -c small README.md", "Correct it"];
     let (code, shown) = on_a_terminal(&project(replies), 80, &arguments);

@@ -80,6 +80,7 @@ pub(super) fn readable(disk: &dyn Tree, read_system: &[PathBuf]) -> Vec<PathBuf>
 }
 
 /// Tells whether a path is in a directory of the system, where nobody but root keeps anything.
+#[cfg(target_os = "linux")]
 pub(super) fn is_of_system(path: &Path) -> bool {
     SYSTEM.iter().any(|known| path.starts_with(known)) || path.starts_with("/etc")
 }
