@@ -52,7 +52,7 @@ fn a_result_is_applied_undone_and_undone_no_second_time() {
     let before = project.tree();
     let check = project.qwen(&["apply", "--check", &result]);
     assert_eq!((check.code, project.tree()), (0, before.clone()), "{}", check.stderr);
-    assert!(check.stdout.contains("modified a.txt  +1 -1\nwould change 1 file(s)\n"), "{}", check.stdout);
+    assert!(check.stdout.contains("modified a.txt  +1 -1\nwould change 1 file\n"), "{}", check.stdout);
     assert_refused(&project.qwen(&["undo"]), 63, "no record of a run that changed");
 
     let applied = project.qwen(&["apply", &result]);

@@ -39,7 +39,7 @@ fn on_a_terminal(project: &Project, columns: u16, arguments: &[&str]) -> (i32, S
 }
 
 fn raw(project: &Project, columns: u16, arguments: &[&str]) -> (i32, Vec<u8>) {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
     let name = ptsname(&master, Vec::new()).unwrap();

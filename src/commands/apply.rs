@@ -115,7 +115,7 @@ fn text(applied: &Applied, check: bool, run_id: &str) -> String {
         text.push_str(&format!("warning: {}\n", one_line(warning)));
     }
     let verb = if check { "would change" } else { "changed" };
-    text.push_str(&format!("{verb} {} file(s)\n", delivered.files.len()));
+    text.push_str(&format!("{verb} {}\n", crate::emit::words::count(delivered.files.len() as u64, "file")));
     if let Some(commit) = &delivered.commit {
         let branch = delivered.branch.as_ref().map(|branch| format!(" on {}", one_line(branch))).unwrap_or_default();
         text.push_str(&format!("commit {commit}{branch}\n"));

@@ -226,7 +226,7 @@ impl CliError for RulesError {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RecipesError {
     /// Some recipes are wrong.
-    #[error("{errors} error(s) in {recipes} recipe(s)")]
+    #[error("{} in {}", crate::emit::words::count(*errors as u64, "error"), crate::emit::words::count(*recipes as u64, "recipe"))]
     Wrong { errors: usize, recipes: usize },
     /// The new file cannot be made.
     #[error("{path}: {cause}")]

@@ -48,7 +48,11 @@ fn shown(report: &UndoReport, was_undone: bool, format: Format) -> String {
         Format::Text | Format::Patch => {
             let mut text = match was_undone {
                 true => format!("{} is already undone; to undo an earlier run, name it\n", report.run_id),
-                false => format!("undid {}: {} file(s) restored\n", report.run_id, restored.len()),
+                false => format!(
+                    "undid {}: {} restored\n",
+                    report.run_id,
+                    crate::emit::words::count(restored.len() as u64, "file")
+                ),
             };
             for path in &left_alone {
                 text.push_str(&format!("kept, changed since the run: {}\n", crate::emit::safe::one_line(path)));

@@ -127,7 +127,7 @@ fn warning(refused: &[(RelPath, String)]) -> Option<String> {
     let named: Vec<String> = refused.iter().take(NAMED).map(|(path, reason)| format!("{path} ({reason})")).collect();
     let rest = refused.len().saturating_sub(NAMED);
     let more = if rest > 0 { format!(", and {rest} more") } else { String::new() };
-    let count = refused.len();
+    let count = crate::emit::words::count(refused.len() as u64, "file");
     let what = "output of commands in ignored directories was not delivered";
-    (count > 0).then(|| format!("{count} file(s) of {what}: {}{more}", named.join(", ")))
+    (!refused.is_empty()).then(|| format!("{what} ({count}): {}{more}", named.join(", ")))
 }

@@ -73,7 +73,10 @@ fn answered(setup: &Setup, answer: Answer) -> (RunFinished, Exit) {
         exit,
         error: (exit == Exit::Denied).then(|| RunError {
             code: "denied".into(),
-            message: format!("the policy denied {} call(s); the rest was done", answer.denials),
+            message: format!(
+                "the policy denied {}; the rest was done",
+                crate::emit::words::count(answer.denials, "call")
+            ),
             hint: Some("see permission_denials; use --on-deny continue for exit code 0".into()),
             ..RunError::default()
         }),
