@@ -301,6 +301,17 @@ pub struct TokenUsage {
     pub estimated: Option<u64>,
 }
 
+impl TokenUsage {
+    /// Returns the tokens of the prompt and the answer; our estimate where the server reported none.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        match self.input_tokens.unwrap_or(0).saturating_add(self.output_tokens.unwrap_or(0)) {
+            0 => self.estimated.unwrap_or(0),
+            reported => reported,
+        }
+    }
+}
+
 /// The answer to one call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ToolResult {

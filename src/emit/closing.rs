@@ -116,10 +116,7 @@ fn done(end: &RunFinished, report: &Report) -> String {
             (true, false) => "Done".to_owned(),
         };
     }
-    let (added, removed) = changes.files.iter().fold((0_u64, 0_u64), |(added, removed), file| {
-        (added.saturating_add(file.added), removed.saturating_add(file.removed))
-    });
-    let lines = words::lines(added, removed);
+    let lines = words::lines(report.stats.files.total_lines_added, report.stats.files.total_lines_removed);
     let lines = if lines.is_empty() { lines } else { format!(", {lines}") };
     let files = count(changes.files.len() as u64, "file");
     match (&end.branch, &end.commit) {

@@ -16,12 +16,7 @@ pub(super) fn diagnostics(findings: &Findings, dropped: u64, look: &Appearance) 
         text.push_str("\n\n");
     }
     if dropped > 0 {
-        let does = if dropped == 1 { "does" } else { "do" };
-        text.push_str(&format!(
-            "{} {does} not match the code and {} left out\n",
-            count(dropped, "finding"),
-            if dropped == 1 { "is" } else { "are" }
-        ));
+        text.push_str(&format!("left out: {} whose quote the code does not have\n", count(dropped, "finding")));
     }
     text.truncate(text.trim_end().len());
     if !text.is_empty() {

@@ -305,15 +305,20 @@ fn tier(sandbox: &str) -> &str {
 /// exact, and what is unknown is left out.
 fn summary(end: &RunFinished, report: &Report) -> String {
     let files = &end.changes.files;
-    let added: u64 = files.iter().map(|file| file.added).sum();
-    let removed: u64 = files.iter().map(|file| file.removed).sum();
+    let lines = &report.stats.files;
     let denials = report.permission_denials.len() as u64;
     let denied = match end.exit {
         Exit::Denied if denials > 0 => format!("{}, ", words::count(denials, "call")),
         _ => String::new(),
     };
     let mut parts = vec![
-        format!("{} {denied}{}, +{added} -{removed}", end.exit.name(), words::count(files.len() as u64, "file")),
+        format!(
+            "{} {denied}{}, +{} -{}",
+            end.exit.name(),
+            words::count(files.len() as u64, "file"),
+            lines.total_lines_added,
+            lines.total_lines_removed
+        ),
         words::count(report.totals.num_turns.into(), "turn"),
     ];
     if let (Some(input), Some(output)) = (report.usage.input_tokens, report.usage.output_tokens) {
@@ -325,6 +330,6 @@ fn summary(end: &RunFinished, report: &Report) -> String {
     parts.join("  ")
 }
 
-fn first_line(text: &str) -> &str {
+pub(super) fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or("")
 }

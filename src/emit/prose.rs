@@ -1,7 +1,7 @@
 //! Shows Markdown at a terminal, lightly: headings, emphasis, code, lists. Everything else is text.
 
 use anstyle::{AnsiColor, Style};
-use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::appearance::{Appearance, BOLD};
@@ -80,15 +80,10 @@ impl Shown<'_> {
                 self.gap();
                 self.bold += 1;
             }
-            Tag::CodeBlock(kind) => {
+            Tag::CodeBlock(_) => {
                 self.flush();
                 self.gap();
                 self.code = true;
-                if let CodeBlockKind::Fenced(language) = kind
-                    && language.contains('\n')
-                {
-                    self.line.push((Style::new(), language.into_string()));
-                }
             }
             Tag::List(first) => {
                 self.flush();

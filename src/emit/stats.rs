@@ -132,11 +132,9 @@ impl Stats {
         api.total_errors = api.total_errors.saturating_add(u64::from(requests.saturating_sub(1)));
         api.total_latency_ms = api.total_latency_ms.saturating_add(api_ms);
         let (prompt, candidates) = (usage.input_tokens.unwrap_or(0), usage.output_tokens.unwrap_or(0));
-        let reported = prompt.saturating_add(candidates);
-        let total = if reported > 0 { reported } else { usage.estimated.unwrap_or(0) };
         tokens.prompt = tokens.prompt.saturating_add(prompt);
         tokens.candidates = tokens.candidates.saturating_add(candidates);
-        tokens.total = tokens.total.saturating_add(total);
+        tokens.total = tokens.total.saturating_add(usage.total());
         tokens.cached = tokens.cached.saturating_add(usage.cache_read_input_tokens.unwrap_or(0));
         tokens.thoughts = tokens.thoughts.saturating_add(usage.reasoning_tokens.unwrap_or(0));
     }

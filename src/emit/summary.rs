@@ -2,6 +2,7 @@
 
 use super::markdown::{block, cell, code, prose};
 use super::report::Report;
+use super::words::{self, count};
 use crate::event::FileReport;
 
 /// GitHub drops a summary over 1 MiB whole.
@@ -81,7 +82,7 @@ pub fn pull_request(report: &Report, about: &PullRequest<'_>) -> String {
 pub fn pushed(branch: &str, place: &str, files: &[FileReport]) -> String {
     format!(
         "### ✅ {} pushed to the branch {}\n\n{place}\n\n{}",
-        count(files.len(), "changed file"),
+        count(files.len() as u64, "changed file"),
         code(branch),
         table(files)
     )
@@ -96,11 +97,11 @@ pub fn not_pushed(message: &str, hint: &str) -> String {
 /// The one line that says how it ended.
 pub fn headline(report: &Report) -> String {
     let files = report.changes.files.len();
-    let change = |verb: &str| format!("{} {verb}", count(files, "file"));
+    let change = |verb: &str| format!("{} {verb}", count(files as u64, "file"));
     match report.ending.conclusion.as_str() {
         "success" if files > 0 && report.git.commit.is_some() => format!("✅ {} and committed", change("changed")),
         "success" if files > 0 && report.changes.applied => format!("✅ {}", change("changed")),
-        "success" if files > 0 => format!("✅ {} proposed", count(files, "changed file")),
+        "success" if files > 0 => format!("✅ {} proposed", count(files as u64, "changed file")),
         "success" if !report.findings.is_empty() => format!("🟡 {}", found(report)),
         "success"
             if report.ran.recipe.is_some()
@@ -112,8 +113,9 @@ pub fn headline(report: &Report) -> String {
         "nothing_to_do" => "✅ Nothing to do".to_owned(),
         "findings" => format!("🔴 {}", found(report)),
         "denied" if report.error.as_ref().is_some_and(|error| error.code == "denied") => {
-            let done = if files > 0 { format!("{} proposed", count(files, "changed file")) } else { "Done".to_owned() };
-            format!("⚠️ {done}; the policy refused {}", count(report.permission_denials.len(), "call"))
+            let done =
+                if files > 0 { format!("{} proposed", count(files as u64, "changed file")) } else { "Done".to_owned() };
+            format!("⚠️ {done}; the policy refused {}", count(report.permission_denials.len() as u64, "call"))
         }
         "denied" => "⛔ The policy refused a call or the delivery".to_owned(),
         "refused_trigger" => "⛔ Not started: this event is not allowed to start a run".to_owned(),
@@ -130,13 +132,9 @@ fn found(report: &Report) -> String {
     let parts: Vec<String> = ["error", "warning", "note"]
         .into_iter()
         .filter(|level| of(level) > 0)
-        .map(|level| count(of(level), level))
+        .map(|level| count(of(level) as u64, level))
         .collect();
     format!("{} found", parts.join(", "))
-}
-
-fn count(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 fn made_by(report: &Report) -> String {
@@ -253,7 +251,7 @@ fn checks(report: &Report) -> String {
     let last_attempt = report.verify.iter().map(|check| check.attempt).max().unwrap_or(0);
     for check in report.verify.iter().filter(|check| check.attempt == last_attempt).take(OTHERS) {
         let (mark, word) = if check.passed { ("✅", "passes") } else { ("❌", "fails") };
-        text.push_str(&format!("- {mark} {} {word} ({})\n", code(&check.command), seconds(check.duration_ms)));
+        text.push_str(&format!("- {mark} {} {word} ({})\n", code(&check.command), words::time(check.duration_ms)));
         if !check.passed && !check.output_tail.trim().is_empty() {
             let end: String = check
                 .output_tail
@@ -278,7 +276,7 @@ fn denials(report: &Report) -> String {
     }
     let mut text = format!(
         "<details><summary>{} of the model refused by the policy</summary>\n\n| Tool | What | Why |\n|:---|:---|:---|\n",
-        count(denials.len(), "call")
+        count(denials.len() as u64, "call")
     );
     for denial in denials.iter().take(OTHERS) {
         let what = ["command", "file_path", "path", "url"]
@@ -299,34 +297,25 @@ fn warnings(report: &Report) -> String {
     }
     let lines: String =
         report.warnings.iter().take(OTHERS).map(|warning| format!("- {}\n", prose(warning, 500))).collect();
-    format!("<details><summary>{}</summary>\n\n{lines}\n</details>\n\n", count(report.warnings.len(), "warning"))
+    format!("<details><summary>{}</summary>\n\n{lines}\n</details>\n\n", count(report.warnings.len() as u64, "warning"))
 }
 
 fn figures(report: &Report) -> String {
     let Some(run_id) = &report.ran.run_id else { return String::new() };
-    let mut parts = vec![
-        count(usize::try_from(report.totals.num_turns).unwrap_or(usize::MAX), "answer"),
-        count(usize::try_from(report.totals.num_tool_calls).unwrap_or(usize::MAX), "tool call"),
-    ];
+    let mut parts =
+        vec![count(report.totals.num_turns.into(), "answer"), count(report.totals.num_tool_calls.into(), "tool call")];
     if let Some(tokens) = report.usage.total_tokens {
         parts.push(format!("{tokens} tokens"));
     }
     if let Some(cost) = report.total_cost_usd.filter(|cost| *cost > 0.0) {
         parts.push(format!("about ${cost:.4}"));
     }
-    parts.push(seconds(report.totals.duration_ms));
+    parts.push(words::time(report.totals.duration_ms));
     parts.push(format!("run {}", code(run_id)));
     if let Some(base) = &report.changes.base {
         parts.push(format!("on commit {}", code(&base.chars().take(12).collect::<String>())));
     }
     format!("<sub>{}</sub>\n", parts.join(" · "))
-}
-
-fn seconds(milliseconds: u64) -> String {
-    match milliseconds {
-        0..60_000 => format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100),
-        _ => format!("{} min {} s", milliseconds / 60_000, milliseconds / 1000 % 60),
-    }
 }
 
 /// Cuts at the end of a line, and says so.

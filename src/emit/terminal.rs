@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::appearance::{Appearance, BOLD, DIM, GREEN, RED, YELLOW};
 use super::closing::closing;
-use super::lines::Verbosity;
+use super::lines::{Verbosity, first_line};
 use super::report::Report;
 use super::safe::one_line;
 use super::screen::Terminal;
@@ -48,6 +48,8 @@ pub(super) struct TerminalLayout {
     /// The attempt that a check refused, with how many there are.
     repair: Option<(u32, u32)>,
     spent: Spent,
+    /// Whether the live line says already that the model answers.
+    answering: bool,
 }
 
 /// What the run used so far, for the live line.
@@ -59,9 +61,7 @@ struct Spent {
 
 impl Spent {
     fn add(&mut self, usage: &TokenUsage, dollars: Option<f64>) {
-        let reported = usage.input_tokens.unwrap_or(0).saturating_add(usage.output_tokens.unwrap_or(0));
-        let tokens = if reported > 0 { reported } else { usage.estimated.unwrap_or(0) };
-        self.tokens = self.tokens.saturating_add(tokens);
+        self.tokens = self.tokens.saturating_add(usage.total());
         if let Some(dollars) = dollars.filter(|dollars| *dollars > 0.0) {
             self.dollars = Some(self.dollars.unwrap_or(0.0) + dollars);
         }
@@ -79,6 +79,7 @@ impl TerminalLayout {
             refused: BTreeMap::new(),
             changed: (0, 0),
             repair: None,
+            answering: false,
             spent: Spent::default(),
         }
     }
@@ -94,7 +95,11 @@ impl TerminalLayout {
         match event {
             Event::RunStarted(started) => self.started(started),
             Event::TurnStarted { turn } => self.turn_started(*turn),
-            Event::Delta { .. } => self.waiting("answering"),
+            Event::Delta { .. } if self.answering => {}
+            Event::Delta { .. } => {
+                self.answering = true;
+                self.waiting("answering");
+            }
             Event::Assistant(turn) => self.answered(turn),
             Event::ToolResult(result) => self.result(result),
             Event::Denied(denial) => {
@@ -207,6 +212,7 @@ impl TerminalLayout {
         }
         self.turn = turn;
         self.changed = (0, 0);
+        self.answering = false;
         self.waiting("waiting for the model");
     }
 
@@ -401,8 +407,4 @@ fn doing(verb: &str) -> String {
         "web" => "searching the web".into(),
         verb => format!("{verb}ing"),
     }
-}
-
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or("")
 }
