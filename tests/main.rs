@@ -13,6 +13,7 @@ mod certificates;
 mod change_modes;
 mod command_layer;
 mod context;
+mod docs;
 mod drop_in;
 mod endings;
 #[cfg(target_os = "linux")]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::{Outcome, Project, Reply, calls, say};
 
 const FACTS: &str = include_str!("../fixtures/qwen-code/0.24.4.json");
-const PAGE: &str = include_str!("../docs/from-qwen-code.md");
+const PAGE: &str = include_str!("../docs/how-to/from-qwen-code.md");
 
 fn facts() -> Value {
     serde_json::from_str(FACTS).unwrap()

@@ -246,7 +246,7 @@ impl CliError for RecipesError {
 
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match self {
-            RecipesError::Wrong { .. } => "see docs/recipes.md for each code",
+            RecipesError::Wrong { .. } => "see docs/reference/recipes.md for each code",
             RecipesError::New { .. } => "choose another name, or edit the existing file",
             RecipesError::Words { help, .. } => help.as_deref().unwrap_or("correct the parameter"),
         }))

@@ -27,7 +27,10 @@ pub struct Settings {
 
 /// `model`, and the keys beside it that choose the model.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[expect(missing_docs, reason = "each field is the key of the same name; docs/settings.md says what it means")]
+#[expect(
+    missing_docs,
+    reason = "each field is the key of the same name; docs/reference/settings.md says what it means"
+)]
 pub struct ModelSettings {
     pub name: Option<Valued<String>>,
     pub base_url: Option<Valued<String>>,
@@ -42,7 +45,10 @@ pub struct ModelSettings {
 
 /// `model.generationConfig`: how requests are sent.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[expect(missing_docs, reason = "each field is the key of the same name; docs/settings.md says what it means")]
+#[expect(
+    missing_docs,
+    reason = "each field is the key of the same name; docs/reference/settings.md says what it means"
+)]
 pub struct GenerationSettings {
     pub timeout_ms: Option<Valued<u64>>,
     pub stream_idle_timeout_ms: Option<Valued<u64>>,
@@ -57,7 +63,10 @@ pub struct GenerationSettings {
 
 /// `security.auth`.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[expect(missing_docs, reason = "each field is the key of the same name; docs/settings.md says what it means")]
+#[expect(
+    missing_docs,
+    reason = "each field is the key of the same name; docs/reference/settings.md says what it means"
+)]
 pub struct AuthSettings {
     pub api_key: Option<Valued<String>>,
     pub base_url: Option<Valued<String>>,
@@ -69,7 +78,10 @@ pub struct AuthSettings {
 
 /// `context`: what the model is told about the project, and which files it is not shown.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[expect(missing_docs, reason = "each field is the key of the same name; docs/settings.md says what it means")]
+#[expect(
+    missing_docs,
+    reason = "each field is the key of the same name; docs/reference/settings.md says what it means"
+)]
 pub struct ContextSettings {
     pub file_names: Option<Valued<Vec<String>>>,
     pub import_format: Option<Valued<String>>,
@@ -81,7 +93,10 @@ pub struct ContextSettings {
 
 /// `tools`, and `webSearch`.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[expect(missing_docs, reason = "each field is the key of the same name; docs/settings.md says what it means")]
+#[expect(
+    missing_docs,
+    reason = "each field is the key of the same name; docs/reference/settings.md says what it means"
+)]
 pub struct ToolSettings {
     pub approval_mode: Option<Valued<String>>,
     /// A tool must be in each of these lists.
@@ -100,7 +115,10 @@ pub struct ToolSettings {
 
 /// `mcp`, and `mcpServers`.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[expect(missing_docs, reason = "each field is the key of the same name; docs/settings.md says what it means")]
+#[expect(
+    missing_docs,
+    reason = "each field is the key of the same name; docs/reference/settings.md says what it means"
+)]
 pub struct McpSettings {
     /// By name, in the order of the files. `trust` of a checkout's server is removed.
     pub servers: Vec<(String, Valued<Value>)>,
@@ -112,7 +130,10 @@ pub struct McpSettings {
 
 /// `permissions`.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[expect(missing_docs, reason = "each field is the key of the same name; docs/settings.md says what it means")]
+#[expect(
+    missing_docs,
+    reason = "each field is the key of the same name; docs/reference/settings.md says what it means"
+)]
 pub struct PermissionSettings {
     pub allow: Vec<Valued<String>>,
     pub ask: Vec<Valued<String>>,

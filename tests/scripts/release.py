@@ -68,7 +68,7 @@ class Releasing(unittest.TestCase):
         self.bumped()
         for path, pattern in [("VERSION", r"0\.1\.1"), ("Cargo.toml", r'^version = "0\.1\.1"'), ("Cargo.lock", r'"qwen-run"\nversion = "0\.1\.1"'),
                               ("fuzz/Cargo.lock", r'"qwen-run"\nversion = "0\.1\.1"'), ("pyproject.toml", "qwen-run==0.1.1"),
-                              ("packaging/npm/package.json", '"version": "0.1.1"'), ("packaging/npm/package.json", 'linux-x64": "0.1.1"'), ("docs/hooks.md", "rev: v0.1.1")]:
+                              ("packaging/npm/package.json", '"version": "0.1.1"'), ("packaging/npm/package.json", 'linux-x64": "0.1.1"'), ("docs/how-to/hooks.md", "rev: v0.1.1")]:
             self.change(path, pattern, lambda found: found[0].replace("0.1.1", "0.1.7"))
             self.assertEqual(self.release("check", "--unreleased"), 1, path)
             self.assertIn(path if path != "Cargo.toml" else "Cargo.toml 0.1.7", self.said)
@@ -110,7 +110,7 @@ class Releasing(unittest.TestCase):
 
     def test_every_page_says_the_same_of_the_platforms(self):
         tables = []
-        for page in ["README.md", "docs/install.md"]:
+        for page in ["README.md", "docs/how-to/install.md"]:
             with open(f"{self.copy}/{page}") as file:
                 tables.append(re.search(r"^\| machine \| program .*?\n\n", file.read(), re.M | re.S)[0])
         self.assertEqual(*tables)

@@ -1,4 +1,4 @@
-//! Tests that `docs/providers.md` names what is known of each kind of server and what this program does about it.
+//! Tests that `docs/reference/providers.md` names what is known of each kind of server and what this program does about it.
 
 use super::Provider;
 
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
     use crate::model::providers::{PreserveThinking, Quirks, ReasoningOut, ThinkingSwitch, quirks_named};
 
-    const MANUAL: &str = include_str!("../../../docs/providers.md");
+    const MANUAL: &str = include_str!("../../../docs/reference/providers.md");
 
     fn section(name: &str) -> &'static str {
         let mut sections = MANUAL.split("\n## ").skip(1);
@@ -254,7 +254,7 @@ mod tests {
             let places = places.chain(data.location.ports.iter().map(|port| format!(":{port}")));
             missing.extend(places.filter(|place| !section.contains(place.as_str())));
         }
-        assert!(missing.is_empty(), "docs/providers.md lacks:\n{}", missing.join("\n"));
+        assert!(missing.is_empty(), "docs/reference/providers.md lacks:\n{}", missing.join("\n"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Decides which policy texts apply to this run, and who is responsible for each (docs/policy.md, "Policy layers and
+//! Decides which policy texts apply to this run, and who is responsible for each (docs/reference/policy.md, "Policy layers and
 //! trust").
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
