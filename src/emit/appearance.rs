@@ -54,6 +54,16 @@ impl Appearance {
         }
     }
 
+    /// Colours `+A` and `-D` among the words of a line.
+    pub(super) fn counted(&self, text: &str) -> String {
+        let painted = text.split(' ').map(|word| match word.as_bytes().first() {
+            Some(b'+') => self.paint(GREEN, word),
+            Some(b'-') => self.paint(RED, word),
+            _ => word.to_owned(),
+        });
+        painted.collect::<Vec<_>>().join(" ")
+    }
+
     /// What stands between two parts of a line.
     pub(super) fn separator(&self) -> &'static str {
         if self.ascii { " - " } else { " · " }

@@ -67,8 +67,8 @@ impl Shown<'_> {
         let Some(path) = file.new.as_ref().or(file.old.as_ref()).map(|path| path.to_string_lossy()) else { return 0 };
         let report = reports.get(path.as_str()).copied();
         let mut head = self.look.paint(BOLD, &one_line(&path));
-        for (style, fact) in facts(file, report) {
-            head.push_str(&format!("  {}", self.look.paint(style, &fact)));
+        for fact in facts(file, report, self.look) {
+            head.push_str(&format!("  {fact}"));
         }
         self.line(&head);
         if hunks.is_empty() {
@@ -161,43 +161,36 @@ fn only_indented(old: &[&str], new: &[&str]) -> bool {
 }
 
 /// Says what a file's line names beside its path.
-fn facts(file: &FilePatch, report: Option<&FileReport>) -> Vec<(anstyle::Style, String)> {
-    let plain = anstyle::Style::new();
+fn facts(file: &FilePatch, report: Option<&FileReport>, look: &Appearance) -> Vec<String> {
     let mut facts = Vec::new();
     let changed = |hunk: &Hunk| LineDiff::new(&hunk.old.concat(), &hunk.new.concat()).counts();
     let (added, removed) = match report {
         Some(report) => (report.added, report.removed),
         None => hunks(file).iter().map(changed).fold((0, 0), |(a, r), of| (a + of.added, r + of.removed)),
     };
-    for (number, sign, style) in [(added, '+', GREEN), (removed, '-', RED)] {
-        if number > 0 {
-            facts.push((style, format!("{sign}{number}")));
-        }
-    }
-    // `+3 -1` is one fact.
-    if facts.len() == 2 {
-        facts = vec![(plain, words::lines(added, removed))];
+    if added > 0 || removed > 0 {
+        facts.push(look.counted(&words::lines(added, removed)));
     }
     match (&file.old, &file.new) {
-        (None, Some(_)) => facts.push((plain, "new".into())),
-        (Some(_), None) => facts.push((plain, "deleted".into())),
+        (None, Some(_)) => facts.push("new".to_owned()),
+        (Some(_), None) => facts.push("deleted".to_owned()),
         (Some(old), Some(new)) if old != new => {
             let word = if file.keeps_old { "copied" } else { "renamed" };
-            facts.push((plain, format!("{word} from {}", one_line(&old.to_string_lossy()))));
+            facts.push(format!("{word} from {}", one_line(&old.to_string_lossy())));
         }
         _ => {}
     }
     if matches!(file.body, Body::Literal(_) | Body::Delta(_)) {
-        facts.push((plain, "binary".into()));
+        facts.push("binary".to_owned());
     }
     let short = |mode: &str| mode.get(3..).unwrap_or(mode).to_owned();
     if let (Some(old), Some(new)) = (&file.old_mode, &file.new_mode)
         && old != new
     {
-        facts.push((plain, format!("mode {} -> {}", short(old), short(new))));
+        facts.push(format!("mode {} -> {}", short(old), short(new)));
     }
     if report.is_some_and(|report| report.executes_later) {
-        facts.push((YELLOW, "runs by itself".into()));
+        facts.push(look.paint(YELLOW, "runs by itself"));
     }
     facts
 }

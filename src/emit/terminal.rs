@@ -356,19 +356,9 @@ impl TerminalLayout {
         };
         // A failed or refused thing is coloured where it says so.
         let verb = if end.is_empty() { self.look.paint(style, &format!("{verb:8}")) } else { format!("{verb:8}") };
-        let end = if style == Style::new() { self.counted(&end) } else { self.look.paint(style, &end) };
+        let end = if style == Style::new() { self.look.counted(&end) } else { self.look.paint(style, &end) };
         let between = if subject.is_empty() { "" } else { "  " };
         self.screen.line(format!("{number}  {verb} {subject}{between}{end}").trim_end());
-    }
-
-    /// Colours `+A` and `-D`.
-    fn counted(&self, end: &str) -> String {
-        let painted = end.split(' ').map(|word| match word.as_bytes().first() {
-            Some(b'+') => self.look.paint(GREEN, word),
-            Some(b'-') => self.look.paint(RED, word),
-            _ => word.to_owned(),
-        });
-        painted.collect::<Vec<_>>().join(" ")
     }
 
     /// Returns the number of the turn, if its first line comes now.
