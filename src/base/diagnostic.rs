@@ -142,7 +142,7 @@ impl Code {
             Code::R003 => "run `qwen schema recipe` for the known keys; start your own with `x-`",
             Code::R004 => "begin with `recipe: 1`",
             Code::R005 => "run `qwen schema recipe` for the values of each key",
-            Code::R006 => "see docs/reference/recipes.md for the names, filters and statements of templates",
+            Code::R006 => "see `qwen help recipes` for the names, filters and statements of templates",
             Code::R007 => "declare it below `params` or `context`, or correct the name",
             Code::R008 => "run `qwen recipe list` for the recipes",
             Code::R009 => "remove it here",

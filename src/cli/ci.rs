@@ -12,7 +12,7 @@ Example (the Action sets these variables):
 pub enum CiVerb {
     /// Run a recipe or prompt in a GitHub job, with outputs, annotations and a summary
     ///
-    /// Everything comes from the variables QWEN_CI_* that action.yml sets, and from GITHUB_*; docs/reference/action.md
+    /// Everything comes from the variables QWEN_CI_* that action.yml sets, and from GITHUB_*; `qwen help action`
     /// lists them. Nothing is pushed: the patch goes to a second job.
     #[command(after_help = EXAMPLE)]
     Github,

@@ -8,6 +8,7 @@ pub mod ci;
 pub mod completions;
 pub mod doctor;
 pub mod help;
+pub mod help_topic;
 pub mod hook;
 pub mod input;
 pub mod man;
@@ -130,6 +131,9 @@ pub enum Command {
     /// Show settings and their origin, policy, git state and sandbox (no model call)
     #[command(after_help = doctor::EXAMPLE)]
     Doctor(doctor::DoctorArgs),
+    /// Show a page of the manual
+    #[command(after_help = help_topic::EXAMPLE)]
+    Help(help_topic::HelpArgs),
     /// Print shell completions
     #[command(after_help = completions::EXAMPLE)]
     Completions(completions::CompletionsArgs),

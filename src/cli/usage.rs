@@ -98,6 +98,7 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
             | Command::Schema(_)
             | Command::Doctor(_)
             | Command::Mcp { .. }
+            | Command::Help(_)
             | Command::Completions(_)
             | Command::Man(_),
         ) => None,

@@ -60,6 +60,33 @@ impl CliError for CommandError {
     }
 }
 
+/// Why `qwen help` shows nothing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HelpError {
+    /// There is no such page, and no such command.
+    #[error("there is no page `{topic}`")]
+    Unknown { topic: String, nearest: Option<String> },
+    /// Several words: more likely a prompt than a topic.
+    #[error("`qwen help` shows one page, and these are several words: {0}")]
+    Prompt(String),
+}
+
+impl CliError for HelpError {
+    fn exit(&self) -> Exit {
+        Exit::Usage
+    }
+
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            HelpError::Unknown { nearest: Some(nearest), .. } => {
+                format!("try `qwen help {nearest}`, or `qwen help --list`").into()
+            }
+            HelpError::Unknown { nearest: None, .. } => "`qwen help --list` names the pages".into(),
+            HelpError::Prompt(words) => format!("to send this as a prompt: qwen run 'help {words}'").into(),
+        })
+    }
+}
+
 /// Why `qwen check` cannot check.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CheckError {
@@ -246,7 +273,7 @@ impl CliError for RecipesError {
 
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match self {
-            RecipesError::Wrong { .. } => "see docs/reference/recipes.md for each code",
+            RecipesError::Wrong { .. } => "see `qwen help recipes` for each code",
             RecipesError::New { .. } => "choose another name, or edit the existing file",
             RecipesError::Words { help, .. } => help.as_deref().unwrap_or("correct the parameter"),
         }))

@@ -8,6 +8,7 @@ mod doctor;
 mod error;
 #[cfg(test)]
 mod error_tests;
+mod help;
 mod hook;
 mod mcp;
 mod policy;
@@ -68,6 +69,7 @@ async fn dispatch(
         Command::Sandbox { verb } => doctor::sandbox(&verb, out),
         Command::Schema(arguments) => schema::run(&arguments, out),
         Command::Doctor(arguments) => doctor::run(&arguments, environment, out),
+        Command::Help(arguments) => help::run(&arguments, environment, out),
         Command::Completions(arguments) => print_bytes(out, &completions::script(arguments.shell, Cli::command())),
         Command::Man(arguments) => write_pages(&arguments, environment, out),
     }

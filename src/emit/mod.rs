@@ -37,6 +37,7 @@ pub use files::Spooled;
 pub use json::{to_line, to_pretty};
 pub use lines::Verbosity;
 pub use message::Ids;
+pub use prose::manual_page;
 pub use renderer::{Format, OutputFiles, Outputs, Renderer};
 pub use report::{Budget, Fold, GitReport, Report, SCHEMA_VERSION, Usage, is_error, report};
 pub use screen::{Colour, Colours, Screen};

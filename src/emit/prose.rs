@@ -14,9 +14,18 @@ const CODE: Style = AnsiColor::Cyan.on_default();
 
 /// Shows a text.
 pub(super) fn prose(text: &str, look: &Appearance) -> String {
+    shown(text, look, false)
+}
+
+/// Shows a page of the manual, whose paragraphs are joined before they are wrapped.
+pub fn manual_page(text: &str, look: &Appearance) -> String {
+    shown(text, look, true)
+}
+
+fn shown(text: &str, look: &Appearance, joins: bool) -> String {
     let text = escape(text);
-    let mut shown =
-        Shown { look, out: String::new(), line: Vec::new(), bold: 0, lists: Vec::new(), marker: None, code: false };
+    let (out, line, lists) = (String::new(), Vec::new(), Vec::new());
+    let mut shown = Shown { look, joins, out, line, bold: 0, lists, marker: None, code: false };
     for event in Parser::new(&text) {
         shown.event(event);
     }
@@ -26,6 +35,8 @@ pub(super) fn prose(text: &str, look: &Appearance) -> String {
 
 struct Shown<'a> {
     look: &'a Appearance,
+    /// Whether a line break in a paragraph is a space; the rows of a table stay lines.
+    joins: bool,
     out: String,
     /// The words of the line that is being put together.
     line: Vec<(Style, String)>,
@@ -61,6 +72,9 @@ impl Shown<'_> {
             Event::Code(text) if self.look.colour => self.line.push((CODE, text.into_string())),
             Event::Code(text) => self.line.push((Style::new(), format!("`{text}`"))),
             // Lines that a model broke stay broken: it means tables and lists of its own by that.
+            Event::SoftBreak if self.joins && !self.line.first().is_some_and(|(_, text)| text.starts_with('|')) => {
+                self.line.push((Style::new(), " ".to_owned()));
+            }
             Event::SoftBreak | Event::HardBreak => self.flush(),
             Event::Rule => {
                 self.gap();
@@ -216,6 +230,16 @@ mod tests {
         1. first
         2. second
         ");
+    }
+
+    #[test]
+    fn a_page_joins_the_lines_of_a_paragraph_and_keeps_the_rows_of_a_table() {
+        let look = Appearance { width: 40, ascii: false, colour: false };
+        assert_eq!(
+            manual_page("one\n`two`\nthree\n\n| a |\n|---|\n| 1 |", &look),
+            "one `two` three\n\n| a |\n|---|\n| 1 |\n"
+        );
+        assert_eq!(prose("one\ntwo", &look), "one\ntwo\n");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::{Facts, Policy};
 use crate::tool_name::tool_named;
 
 /// The rules that no file states, by the names that denials carry.
-const BUILT_IN: &[(&str, &str)] = &[
+pub(crate) const BUILT_IN: &[(&str, &str)] = &[
     ("G1", "what no rule allows is denied"),
     ("G2", "every program in a command must be allowed by itself"),
     ("G3", "a command must be understood before it may run"),

@@ -70,7 +70,7 @@ pub fn applied(
     }
     if let Some(Value::Object(config)) = entry.get("generationConfig") {
         configure(&mut applied.generation, config, &origin).map_err(|key| {
-            error(Exit::Config, format!("generationConfig.{key} has the wrong type"), "see docs/reference/settings.md")
+            error(Exit::Config, format!("generationConfig.{key} has the wrong type"), "see `qwen help settings`")
         })?;
     }
     Ok(applied)

@@ -83,7 +83,7 @@ impl CliError for CiError {
 
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match self {
-            CiError::Input(_) => "docs/reference/action.md lists the inputs",
+            CiError::Input(_) => "`qwen help action` lists the inputs",
             CiError::TwoTasks | CiError::NoTask => "give one of the two inputs",
             CiError::ParamsAlone => "a prompt has no parameters",
             CiError::StandardInput => "give key=value",

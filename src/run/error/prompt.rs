@@ -160,7 +160,7 @@ impl CliError for PromptError {
             PromptError::Denied { .. } => "allow it under `tools`, `paths.read` or `mcp` in the policy",
             PromptError::UnknownCommand { hint, .. } => hint,
             PromptError::OtherCommand { instead, .. } => instead,
-            PromptError::CommandFile(_) => "correct the file; docs/how-to/from-qwen-code.md describes command files",
+            PromptError::CommandFile(_) => "correct the file; `qwen help from-qwen-code` describes command files",
             PromptError::CommandInclude { .. } | PromptError::CommandFailed { .. } => "correct the command",
             PromptError::CommandDenied { hint, .. } => match hint {
                 Some(hint) => hint,

@@ -82,7 +82,7 @@ impl CliError for RecipeError {
             RecipeError::Wrong(errors) if errors.iter().all(of_parameters) => {
                 "run `qwen recipe show NAME` to see the parameters"
             }
-            RecipeError::Wrong(_) | RecipeError::NotGranted(_) => "see docs/reference/recipes.md for each code",
+            RecipeError::Wrong(_) | RecipeError::NotGranted(_) => "see `qwen help recipes` for each code",
             RecipeError::ParamsAlone => "name the recipe with --recipe",
             RecipeError::StandardInputTwice => "give a file to the others",
             RecipeError::StandardInput(_) | RecipeError::Random(_) => return None,

@@ -190,7 +190,7 @@ fn a_prompt_is_missing_with_these_words() {
     42 input: /c is a command of Qwen Code that does not exist here
       use the shell
     42 input: c.toml:1:2: wrong
-      correct the file; docs/how-to/from-qwen-code.md describes command files
+      correct the file; `qwen help from-qwen-code` describes command files
     42 input: .qwen/commands/c.toml includes @{p}, which is not a file, directory or pattern in the workspace
       correct the command
     60 denied: .qwen/commands/c.toml wants to run `ls`: why
@@ -224,13 +224,13 @@ fn a_recipe_does_not_run_with_these_words() {
       help: correct it
     r.yaml:2:3: P001: wrong
       help: correct it
-      see docs/reference/recipes.md for each code
+      see `qwen help recipes` for each code
     42 input: r.yaml:2:3: P001: wrong
       help: correct it
       run `qwen recipe show NAME` to see the parameters
     60 input: r.yaml:2:3: N001: wrong
       help: correct it
-      see docs/reference/recipes.md for each code
+      see `qwen help recipes` for each code
     2 usage: --param without --recipe
       name the recipe with --recipe
     2 usage: only one parameter can read standard input
