@@ -198,7 +198,7 @@ pub struct RecipeFacts {
     pub sha256: String,
 }
 
-/// Limits in force; `None` is no limit.
+/// Limits in force; `None` means unlimited.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Limits {
     /// Turns.

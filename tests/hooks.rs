@@ -75,6 +75,8 @@ fn a_certain_error_stops_the_commit_and_the_same_commit_again_costs_no_request()
     for _ in 0..2 {
         let ended = git(&project, &["commit", "-m", "x"]);
         assert!(!ended.ok);
+        let stopped = "qwen: the commit is stopped by 1 error\n  commit anyway:  git commit --no-verify\n";
+        assert!(ended.text.contains(stopped), "{}", ended.text);
         assert!(ended.text.contains("a.py:1: [credential] this\\n\\u{1b}[31m is bad"), "{}", ended.text);
         assert_eq!(requests(&project), 1);
     }
@@ -204,12 +206,12 @@ fn without_a_server_a_key_or_time_the_commit_goes_on_and_says_so() {
     ] {
         let ended = commit(text, &environment);
         assert!(ended.ok, "{}", ended.text);
-        assert_eq!(ended.text.matches("qwen: skipped: ").count(), 1, "{}", ended.text);
+        assert_eq!(ended.text.matches("qwen: skipped, ").count(), 1, "{}", ended.text);
     }
     write(&project, "a.py", "a = 3\n");
     must(&project, &["add", "a.py"]);
     let late = project.qwen(&["hook", "pre-commit", "--max-wall-time", "300ms"]);
-    assert_eq!((late.code, late.stderr.as_str()), (0, "qwen: skipped: no answer within 0.3 s\n"));
+    assert_eq!((late.code, late.stderr.as_str()), (0, "qwen: skipped, no answer within 0.3 s; git continues\n"));
     let project = project.env("QWEN_BASE_URL", "http://127.0.0.1:9/v1");
     assert_eq!(project.qwen(&["hook", "pre-commit", "--require"]).code, 75);
 }
@@ -236,7 +238,7 @@ fn a_change_that_is_too_large_to_look_at_goes_on() {
     let project = project(&[], []);
     write(&project, "a.py", &"line = 1\n".repeat(9_000));
     let printed = must(&project, &["commit", "-a", "-m", "x"]);
-    assert!(printed.contains("qwen: skipped: context.staged"), "{printed}");
+    assert!(printed.contains("qwen: skipped, context.staged"), "{printed}");
 }
 
 #[test]
@@ -318,7 +320,7 @@ fn a_message_is_drafted_only_where_somebody_will_edit_it() {
     // Whatever is wrong, the hook lets git continue.
     let broken = project.qwen(&["hook", "prepare-commit-msg", "--recipe", "none-such", "missing-file", "{2}", "{3}"]);
     assert_eq!(broken.code, 0, "{}", broken.stderr);
-    assert!(broken.stderr.starts_with("qwen: skipped: "), "{}", broken.stderr);
+    assert!(broken.stderr.starts_with("qwen: skipped, "), "{}", broken.stderr);
 }
 
 #[test]

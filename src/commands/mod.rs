@@ -41,7 +41,7 @@ pub async fn run(command: Command, environment: &Environment, out: &mut dyn Writ
         Err(failure) => {
             let mut text = format!("error: {}\n", escape(&brief(&failure.error.message)));
             if let Some(hint) = &failure.error.hint {
-                text.push_str(&format!("  hint: {}\n", escape(&brief(hint))));
+                text.push_str(&format!("  {}\n", escape(&brief(hint))));
             }
             let _closed = err.write_all(text.as_bytes());
             failure.exit

@@ -44,7 +44,7 @@ pub(super) fn skipped(common: &HookArgs, err: &mut dyn Write, reason: &str) -> R
     if common.require {
         return Err(HookError::Skipped(reason).into());
     }
-    let _closed = writeln!(err, "qwen: skipped: {reason}");
+    let _closed = writeln!(err, "qwen: skipped, {reason}; git continues");
     Ok(Exit::Ok)
 }
 
@@ -166,7 +166,14 @@ impl HookRequest<'_> {
     }
 
     /// Prints what a recipe found and returns the way the hook ends: only what is an error and certain stops git.
-    pub(super) fn judge(&self, reply: Reply, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Failure> {
+    /// `what` is git's command that waits for it.
+    pub(super) fn judge(
+        &self,
+        reply: Reply,
+        what: &str,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> Result<Exit, Failure> {
         let result = match reply {
             Reply::Result(result) => result,
             Reply::Shown(text) => return print(out, &(crate::emit::safe::escape(&text).into_owned() + "\n")),
@@ -176,7 +183,14 @@ impl HookRequest<'_> {
         let findings: Vec<Finding> =
             findings.into_iter().filter_map(|finding| serde_json::from_value(finding).ok()).collect();
         let lines: Vec<Line> = findings.iter().map(Line::of).collect();
-        report(lines, out)
+        let errors = lines.iter().filter(|line| line.blocks).count() as u64;
+        let exit = report(lines, out)?;
+        if errors > 0 {
+            let errors = crate::emit::words::count(errors, "error");
+            let _closed =
+                writeln!(err, "qwen: the {what} is stopped by {errors}\n  {what} anyway:  git {what} --no-verify");
+        }
+        Ok(exit)
     }
 }
 

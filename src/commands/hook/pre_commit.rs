@@ -33,7 +33,7 @@ pub(super) async fn run(asked: &HookRequest<'_>, out: &mut dyn Write, err: &mut 
     }
     let budget = asked.common.max_wall_time.unwrap_or(BUDGET);
     let reply = asked.ask("staged-check", &[], None, budget).await?;
-    asked.judge(reply, out, err)
+    asked.judge(reply, "commit", out, err)
 }
 
 /// Reads the paths of changed texts from `git diff --numstat -z`: no binary files, no lock files.

@@ -65,7 +65,7 @@ pub(super) async fn run(
             .collect();
         let left = budget.saturating_sub(started.elapsed());
         let reply = asked.ask("review-diff", &params, Some(tip), left).await?;
-        exit = exit.or_worse(asked.judge(reply, out, err)?);
+        exit = exit.or_worse(asked.judge(reply, "push", out, err)?);
     }
     Ok(exit)
 }
