@@ -187,3 +187,56 @@ fn messages_readme_and_documents_have_no_private_word() {
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
+
+/// Words of the field that not everybody knows: README and the how-to pages use one only if the glossary explains it.
+const TERMS: [&str; 24] = [
+    "base",
+    "dry run",
+    "event",
+    "events",
+    "finding",
+    "findings",
+    "gate",
+    "guard",
+    "guards",
+    "hunk",
+    "hunks",
+    "isolation",
+    "layer",
+    "layers",
+    "overlay",
+    "patch",
+    "proposal",
+    "provider",
+    "recipe",
+    "replay",
+    "session",
+    "tier",
+    "trusted",
+    "workspace",
+];
+
+/// Words that stay out of README and the how-to pages altogether.
+const INTERNAL: [&str; 8] = ["ctx", "lent", "overlay", "seccomp", "T0", "T1", "T2", "T3"];
+
+#[test]
+fn readme_and_how_to_pages_use_no_word_that_the_glossary_lacks() {
+    let glossary = std::fs::read_to_string(package().join("docs/glossary.md")).unwrap();
+    let explained: Vec<&str> = glossary.split("**").skip(1).step_by(2).flat_map(|terms| terms.split(", ")).collect();
+    let mut pages = vec![package().join("README.md")];
+    files(&package().join("docs/how-to"), "md", &mut pages);
+    let mut problems = Vec::new();
+    for page in pages {
+        let text = std::fs::read_to_string(&page).unwrap();
+        // Code is no prose: only what is outside of backticks counts.
+        let prose: String = text.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+        let words: Vec<&str> =
+            prose.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+        let prose = format!(" {} ", words.join(" "));
+        let has = |word: &&&str| prose.contains(&format!(" {word} "));
+        let is_explained = |word: &&&str| explained.iter().any(|term| *term == **word || format!("{term}s") == ***word);
+        let wrong = TERMS.iter().filter(has).filter(|word| !is_explained(word)).chain(INTERNAL.iter().filter(has));
+        problems.extend(wrong.map(|word| format!("{}: {word}", page.display())));
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}

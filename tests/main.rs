@@ -16,6 +16,7 @@ mod context;
 mod docs;
 mod drop_in;
 mod endings;
+mod examples;
 #[cfg(target_os = "linux")]
 mod exposure;
 mod extra_tools;

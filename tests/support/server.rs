@@ -54,6 +54,8 @@ pub(crate) struct Server {
 #[derive(Default)]
 struct State {
     replies: Mutex<std::collections::VecDeque<Reply>>,
+    /// What is played by the prompt instead of in order.
+    scripts: Vec<(String, Vec<Reply>)>,
     requests: Mutex<Vec<Value>>,
     bodies: Mutex<Vec<Vec<u8>>>,
     heads: Mutex<Vec<String>>,
@@ -64,9 +66,19 @@ struct State {
 impl Server {
     /// Starts a server that plays the replies in order; a request beyond the last one gets status 418.
     pub(crate) fn start(replies: impl IntoIterator<Item = Reply>) -> Server {
+        Server::with(State { replies: Mutex::new(replies.into_iter().collect()), ..State::default() })
+    }
+
+    /// Starts a server that plays to each conversation the script whose prompt it contains: the first reply to the
+    /// first request, the second one to the request that has one answer, and so on.
+    pub(crate) fn by_prompt(scripts: Vec<(String, Vec<Reply>)>) -> Server {
+        Server::with(State { scripts, ..State::default() })
+    }
+
+    fn with(state: State) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let port = listener.local_addr().expect("a bound socket has an address").port();
-        let state = Arc::new(State { replies: Mutex::new(replies.into_iter().collect()), ..State::default() });
+        let state = Arc::new(state);
         let shared = Arc::clone(&state);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -130,6 +142,19 @@ impl Server {
     }
 }
 
+impl State {
+    /// Returns the reply of the script to this request, if it is one of a script's conversation.
+    fn scripted(&self, body: &[u8]) -> Option<Reply> {
+        let request: Value = serde_json::from_slice(body).ok()?;
+        let messages = request["messages"].as_array()?;
+        let has = |prompt: &str| {
+            messages.iter().any(|message| message["role"] == "user" && message.to_string().contains(prompt))
+        };
+        let (_, replies) = self.scripts.iter().find(|(prompt, _)| has(prompt))?;
+        replies.get(messages.iter().filter(|message| message["role"] == "assistant").count()).cloned()
+    }
+}
+
 fn serve(stream: &TcpStream, state: &State) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
@@ -159,7 +184,7 @@ fn serve(stream: &TcpStream, state: &State) -> std::io::Result<()> {
             whole(&mut writer, 200, &[], &models)?;
             continue;
         }
-        let reply = state.replies.lock().unwrap().pop_front();
+        let reply = state.scripted(&body).or_else(|| state.replies.lock().unwrap().pop_front());
         let number = {
             let mut requests = state.requests.lock().unwrap();
             state.heads.lock().unwrap().push(head);

@@ -1,0 +1,3 @@
+def total(values):
+    # TODO: say what it returns
+    return sum(values)
