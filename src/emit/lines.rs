@@ -325,7 +325,9 @@ fn summary(end: &RunFinished, report: &Report) -> String {
         let cached = report.usage.cache_read_input_tokens.map(|cached| format!(" ({cached} cached)"));
         parts.push(format!("{input} in{} / {output} out", cached.unwrap_or_default()));
     }
-    parts.extend(report.total_cost_usd.map(|cost| format!("~${cost:.4}")));
+    // A cost that four digits would show as nothing is not nothing.
+    let cost = report.total_cost_usd.filter(|cost| *cost > 0.0);
+    parts.extend(cost.map(|cost| if cost < 0.000_05 { words::cost(cost) } else { format!("~${cost:.4}") }));
     parts.push(words::tenths(end.duration_ms));
     parts.join("  ")
 }
