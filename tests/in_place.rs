@@ -80,6 +80,16 @@ fn what_commands_left_in_ignored_places_comes_with_the_change() {
 }
 
 #[test]
+fn a_new_ignored_directory_is_open_to_nobody_whom_commands_shut_out() {
+    let project =
+        project(work("echo 2 > a; mkdir -m 700 out/own; mkdir -p -m 750 out/own/some; echo 1 > out/own/some/x"));
+    let outcome = project.run(&["--apply", "go"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let mode = |path: &str| project.root().join(path).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("out/own"), mode("out/own/some"), mode("out/own/some/x") & 0o400), (0o700, 0o750, 0o400));
+}
+
+#[test]
 fn a_run_that_does_not_deliver_leaves_the_project_byte_for_byte_as_it_was() {
     let failing = "echo 2 > a; rm src/gone; echo n > new; echo o > out/built; echo x > out/old";
     let denied = format!("{failing}; mkdir -p .github; echo x > wf; ln wf .github/wf");

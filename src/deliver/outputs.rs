@@ -15,6 +15,7 @@ use super::journal::{self, Record, SavedOutput, State};
 use crate::change::ChangeSet;
 use crate::path::RelPath;
 use crate::workspace::folder::{Folder, is_missing};
+use crate::workspace::snapshot::number;
 use crate::workspace::steps::Steps;
 use crate::workspace::tree::{CommandTree, Output};
 use rustix::fs::{FileType, Stat};
@@ -208,16 +209,41 @@ impl Item {
                 outputs.tree.copy_out(file, &folder, &self.temporary)?;
                 continue;
             }
-            let below = file.as_bytes().get(self.path.as_bytes().len() + 1..).and_then(RelPath::from_bytes);
-            let below = below.ok_or_else(|| io::Error::other("it is not below its directory"))?;
-            let beside = RelPath::root().child(&self.temporary).ok_or(io::ErrorKind::InvalidInput)?;
-            let to = RelPath::from_bytes(&[beside.as_bytes(), b"/", below.as_bytes()].concat());
-            let to = to.ok_or(io::ErrorKind::InvalidInput)?;
+            let to = self.staged(file)?;
             let (inner, name) = folder.make_way_to(&to)?;
             outputs.tree.copy_out(file, &inner, name)?;
         }
+        self.narrow(&folder, outputs)?;
         if self.is_new() {
             self.inode = folder.stat(&self.temporary)?.map(|stat| stat.st_ino);
+        }
+        Ok(())
+    }
+
+    /// Returns the temporary name of something below the path.
+    fn staged(&self, path: &RelPath) -> io::Result<RelPath> {
+        let below = path.as_bytes().strip_prefix(self.path.as_bytes());
+        let below = below.ok_or_else(|| io::Error::other("it is not below its directory"))?;
+        let name = [std::os::unix::ffi::OsStrExt::as_bytes(self.temporary.as_os_str()), below].concat();
+        RelPath::from_bytes(&name).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+    }
+
+    /// Gives new directories no right that theirs do not have where commands see them; the owner keeps all of his.
+    fn narrow(&self, folder: &Folder, outputs: &Outputs<'_>) -> io::Result<()> {
+        let inside = self.files.iter().filter(|file| **file != self.path);
+        let mut directories: BTreeSet<RelPath> =
+            inside.clone().flat_map(|file| folders_between(&self.path, file)).collect();
+        directories.extend(inside.map(|_| self.path.clone()));
+        for directory in directories {
+            let staged = self.staged(&directory)?;
+            let (parent, name) = folder.parent_of(&staged)?;
+            let seen = outputs.tree.mode_of_directory(&directory)?;
+            if let (Some(seen), Some(stat)) = (seen, parent.stat(name)?) {
+                let mode: u32 = number(stat.st_mode);
+                if mode & !(seen | 0o700) & 0o777 != 0 {
+                    parent.set_mode(name, mode & (seen | 0o700))?;
+                }
+            }
         }
         Ok(())
     }

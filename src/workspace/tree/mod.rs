@@ -27,7 +27,7 @@ use rustix::fs::FileType;
 use super::disk::Disk;
 use super::folder::{Folder, is_missing};
 use super::ignore::Source;
-use super::snapshot::Stat;
+use super::snapshot::{Stat, number};
 use super::view::{Workspace, WorkspaceError};
 use crate::change::{Change, ChangeSet, Entry};
 use crate::path::RelPath;
@@ -162,6 +162,12 @@ impl CommandTree {
     /// Tells whether commands see a directory at a path.
     pub fn is_directory(&self, path: &RelPath) -> io::Result<bool> {
         Ok(self.stat(path)?.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir()))
+    }
+
+    /// Returns the mode of the directory that commands see at a path.
+    pub fn mode_of_directory(&self, path: &RelPath) -> io::Result<Option<u32>> {
+        let stat = self.stat(path)?.filter(|stat| FileType::from_raw_mode(stat.st_mode).is_dir());
+        Ok(stat.map(|stat| number(stat.st_mode)))
     }
 
     /// Returns the target of what commands see at a path, if that is a link.
