@@ -13,7 +13,7 @@ use rustix::fs::FileType;
 use super::delivery::Site;
 use super::directories::{folders_between, make_folders, restore};
 use super::error::DeliverError;
-use super::journal::{Journal, Record, Saved, SavedCommit, Shape, State, next_number, quoted};
+use super::journal::{Journal, Record, Saved, SavedCommit, Shape, State, next_number, prune, quoted};
 use super::outputs::{self, Item as OutputItem, Outputs};
 use super::references;
 use crate::change::{Change, ChangeSet, Entry};
@@ -21,6 +21,9 @@ use crate::path::RelPath;
 use crate::workspace::folder::{Folder, is_missing};
 use crate::workspace::snapshot::number;
 use crate::workspace::steps::Steps;
+
+/// How many undo records of a user's deliveries are kept.
+const RECORDS: usize = 200;
 
 /// Applies a change set to the work tree and returns the undo record's directory.
 pub fn apply(changes: &ChangeSet, site: &Site<'_>, steps: &Steps) -> Result<Option<PathBuf>, DeliverError> {
@@ -247,7 +250,12 @@ impl<'a> Applied<'a> {
             // All is delivered; a record that still names what was put aside makes the next command look for it.
             let _looked_for = journal.write(record, self.steps);
         }
-        Ok(self.journal.take().map(|(journal, _)| journal.folder().to_path_buf()))
+        let record = self.journal.take().map(|(journal, _)| journal.folder().to_path_buf());
+        if let Some(undo) = record.as_deref().and_then(Path::parent) {
+            // One that cannot be removed is tried again by the next delivery.
+            let _all_is_delivered = prune(undo, RECORDS);
+        }
+        Ok(record)
     }
 
     fn run(&mut self) -> Result<(), DeliverError> {

@@ -167,6 +167,16 @@ pub fn records(undo: &Path) -> io::Result<Vec<(PathBuf, Record)>> {
     Ok(records)
 }
 
+/// Removes the oldest records except this many. One that is incomplete, or still names something to clean up, stays.
+pub(super) fn prune(undo: &Path, keep: usize) -> io::Result<()> {
+    for (folder, record) in records(undo)?.into_iter().skip(keep) {
+        if record.state != State::Begun && record.outputs.is_empty() && record.temporary.is_empty() {
+            std::fs::remove_dir_all(folder)?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes a name so that every byte survives.
 pub fn quoted(name: &[u8]) -> String {
     let mut out = Vec::new();

@@ -34,8 +34,8 @@ pub use error::DeliverError;
 pub use gate::Gate;
 pub use journal::records;
 pub use outputs::Outputs;
-pub use propose::{Base, Proposal};
-pub use undo::{UndoReport, prune, recover, undo};
+pub use propose::Proposal;
+pub use undo::{UndoReport, recover, undo};
 
 use error::from_repository;
 

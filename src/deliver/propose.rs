@@ -29,15 +29,6 @@ pub struct Proposal {
     pub befores: BTreeMap<String, Option<String>>,
 }
 
-/// What must match the dry run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Base {
-    /// HEAD is the commit of the proposal.
-    SameCommit,
-    /// The files that the patch touches have the contents it was made for; HEAD may have moved.
-    SameFiles,
-}
-
 impl Proposal {
     /// Reads a result object, the output of `json` or `stream-json`, or a patch.
     ///
@@ -101,10 +92,11 @@ impl Proposal {
         Ok(patch.accesses().into_iter().filter_map(below).collect())
     }
 
-    /// Compares the proposal with the files and returns the changes, without writing anything.
-    pub fn changes(&self, base: Base, site: &Site<'_>) -> Result<ChangeSet, DeliverError> {
+    /// Compares the proposal with the files and returns the changes, without writing anything. HEAD must be the commit of
+    /// the proposal, if it names one.
+    pub fn changes(&self, site: &Site<'_>) -> Result<ChangeSet, DeliverError> {
         let head = site.repository.and_then(|repository| repository.head.as_ref());
-        if base == Base::SameCommit && self.base.is_some() && self.base.as_ref() != head {
+        if self.base.is_some() && self.base.as_ref() != head {
             return Err(DeliverError::conflict(
                 format!(
                     "the change was made for {}, HEAD is {}",
@@ -360,7 +352,7 @@ mod tests {
         ];
         for form in forms {
             let proposal = Proposal::read(form.as_bytes(), Some(&sha256(patch.as_bytes()))).unwrap();
-            assert_eq!(proposal.changes(Base::SameCommit, &project.site()).unwrap(), changes);
+            assert_eq!(proposal.changes(&project.site()).unwrap(), changes);
         }
     }
 
@@ -383,10 +375,7 @@ mod tests {
         let project = Project::new().file("a", "1\n");
         let (_, patch) = proposed(&project);
         let proposal = Proposal::read(result(&patch, Some("c0ffee")).to_string().as_bytes(), None).unwrap();
-        let error = proposal.changes(Base::SameCommit, &project.site()).unwrap_err();
+        let error = proposal.changes(&project.site()).unwrap_err();
         assert_eq!(error.to_string(), "the change was made for c0ffee, HEAD is unborn");
-        assert!(proposal.changes(Base::SameFiles, &project.site()).is_ok());
-        let project = project.file("a", "1\nmore\n");
-        assert!(proposal.changes(Base::SameFiles, &project.site()).is_err());
     }
 }

@@ -31,16 +31,6 @@ pub struct UndoReport {
     pub untidy: Vec<String>,
 }
 
-/// Removes the oldest records except this many; an incomplete one stays.
-pub fn prune(undo: &Path, keep: usize) -> io::Result<()> {
-    for (folder, record) in records(undo)?.into_iter().skip(keep) {
-        if record.state != State::Begun {
-            std::fs::remove_dir_all(folder)?;
-        }
-    }
-    Ok(())
-}
-
 /// Rolls back what killed deliveries to this root left incomplete, before anything else is delivered there.
 pub fn recover(undo: &Path, root: &Path) -> io::Result<Vec<UndoReport>> {
     let name = journal::quoted(std::os::unix::ffi::OsStrExt::as_bytes(root.as_os_str()));
@@ -565,7 +555,7 @@ mod tests {
         }
         let order: Vec<String> = project.records().into_iter().map(|(_, record)| record.run_id).collect();
         assert_eq!(order, ["r1", "r8", "r9"]);
-        prune(&project.undo(), 2).unwrap();
+        journal::prune(&project.undo(), 2).unwrap();
         let left: Vec<String> = project.records().into_iter().map(|(_, record)| record.run_id).collect();
         assert_eq!(left, ["r1", "r8"]);
     }
@@ -586,7 +576,7 @@ mod tests {
             let changes = project.changes(&[("a", Entry::file(number.to_string() + "x"))]);
             apply(&changes, &Site { run_id, ..project.site() }, &Steps::default()).unwrap();
         }
-        prune(&project.undo(), 1).unwrap();
+        journal::prune(&project.undo(), 1).unwrap();
         let left: Vec<String> = project.records().into_iter().map(|(_, record)| record.run_id).collect();
         assert_eq!(left, ["r3"]);
     }

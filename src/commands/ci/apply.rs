@@ -12,7 +12,7 @@ use super::trusted_policy;
 use crate::base::digest::sha256;
 use crate::bounded;
 use crate::deliver::message::{SUBJECT, message};
-use crate::deliver::propose::{Base, Proposal};
+use crate::deliver::propose::Proposal;
 use crate::deliver::{Delivery, DeliveryRequest, Person, Site};
 use crate::emit::Report;
 use crate::emit::github::notice;
@@ -120,7 +120,7 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
         let request = Request {
             input: &result,
             digest: Some(digest),
-            fit: Fit::Exact(Base::SameCommit),
+            fit: Fit::Exact,
             how,
             max_files: None,
             max_patch_bytes: None,

@@ -9,6 +9,7 @@ use crate::policy::grant::{CommandPlan, GitAccess, Isolation, Network, SandboxPr
 use crate::policy::packages::{is_cache, packages_of};
 use crate::policy::programs::{CommandRules, Stdin};
 
+#[cfg(test)]
 use super::ast::Script;
 use super::form::Form;
 use super::parser::parse;
@@ -23,10 +24,9 @@ pub struct Approved {
     pub effects: Vec<String>,
     /// The allow rules that matched, in the order of the commands.
     pub rules: Vec<RuleRef>,
-    /// The command as it was written.
-    pub parsed: Script,
     /// The command as it was decided: what the plan prints.
-    pub decided: Script,
+    #[cfg(test)]
+    pub(super) decided: Script,
 }
 
 /// Judges a command that is to run in `directory` (relative to the workspace, or absolute).
@@ -87,7 +87,7 @@ impl Judge<'_> {
             },
             effects: record.effects.clone(),
             rules: record.rules.clone(),
-            parsed,
+            #[cfg(test)]
             decided,
         })
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::change::{Change, ChangeSet};
-use crate::deliver::propose::{Base, Proposal};
+use crate::deliver::propose::Proposal;
 use crate::deliver::{self, Delivered, Delivery, Gate, Site};
 use crate::git::repository::Repository;
 use crate::path::RelPath;
@@ -20,8 +20,8 @@ use crate::run::rules::judge::judge_change;
 /// How closely the files must match those that the dry run found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// Exactly; with [`Base::SameCommit`] HEAD must match, too.
-    Exact(Base),
+    /// Exactly; HEAD must match, too.
+    Exact,
     /// Later changes are merged if both do not touch the same lines.
     Merge,
 }
@@ -85,7 +85,7 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
     };
     let site = &Site { repository: again.as_ref().or(site.repository), ..*site };
     let (changes, merged): (ChangeSet, Vec<RelPath>) = match request.fit {
-        Fit::Exact(base) => (proposal.changes(base, site)?, Vec::new()),
+        Fit::Exact => (proposal.changes(site)?, Vec::new()),
         Fit::Merge => proposal.merged(site)?,
     };
     // A link is judged by the files that will exist.
