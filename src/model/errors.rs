@@ -355,7 +355,7 @@ const RULES: &[Rule] = &[
     code(r"model_?not_?found|model_not_supported", Kind::ModelNotFound),
     text(
         &[0, 400, 404, 422],
-        r"model .{0,120}(not found|does not exist|not exist|is not supported)|is not a valid model|no models? loaded|try pulling it first|no such model",
+        r"model .{0,120}(not found|does not exist|not exist|is not supported)|is not a valid model|invalid model name|no models? loaded|try pulling it first|no such model",
         Kind::ModelNotFound,
     ),
     code(r"invalid_?api_?key|authentication_error|unauthorized", Kind::Auth),
