@@ -57,6 +57,7 @@ mod recipes;
 mod redaction;
 mod replay;
 mod request_size;
+mod rewrites;
 mod sandbox;
 mod scripts;
 mod second_names;

@@ -56,6 +56,9 @@ impl Delegate for Delegates<'_> {
                 on_deny: turn.on_deny,
                 max_output_tokens: self.max_output_tokens,
                 changes_expected: false,
+                instructions: "",
+                // What was lost is asked for once, where the whole ends.
+                task: String::new(),
             };
             let borrowed = std::mem::replace(account, Account::open(Limits::default(), std::time::Instant::now()));
             let invoker = parent.narrowed(&toolbox, offered);

@@ -22,6 +22,7 @@ use crate::path::RelPath;
 use crate::policy::redact::Secrets;
 use crate::policy::{Access, Decision, Grant};
 use crate::tool_name::ToolId;
+use crate::tools::common::memory;
 use crate::tools::{Call, Display, Effects, ToolContext, ToolError, ToolErrorKind, ToolOutput, Toolbox};
 
 /// Judges calls: the policy with the facts of this run, and whatever narrows it further.
@@ -224,6 +225,11 @@ impl<'a> Invoker<'a> {
     /// Returns the available tools.
     pub(super) fn toolbox(&self) -> &Toolbox {
         &self.offer.toolbox
+    }
+
+    /// Returns the question about what rewritten files lost, beyond what the task names.
+    pub(super) fn question_of_loss(&self, task: &str) -> Option<String> {
+        memory::question_of_loss(&self.context, task)
     }
 
     /// Returns the tools that the model sees.

@@ -72,6 +72,11 @@ impl Account {
         Ok(u32::try_from(self.turns).unwrap_or(u32::MAX))
     }
 
+    /// Tells whether no turn is left after this one.
+    pub fn is_last_turn(&self) -> bool {
+        self.limits.turns.is_some_and(|limit| self.turns >= limit)
+    }
+
     /// Counts one tool call, or returns the limit that forbids it.
     pub fn take_call(&mut self, is_command: bool, now: Instant) -> Result<(), Exceeded> {
         self.check_wall_time(now)?;

@@ -5,6 +5,7 @@
 pub mod compaction;
 pub mod delegate;
 mod denials;
+mod echo;
 mod ending;
 mod estimate;
 mod events;
@@ -57,6 +58,10 @@ pub struct AgentOptions {
     pub max_output_tokens: Option<u64>,
     /// Whether the user asked for changes: an answer without any call is questioned once.
     pub changes_expected: bool,
+    /// What every run is told, so that an answer that repeats it is not taken for one.
+    pub instructions: &'static str,
+    /// The task in the user's words, for the question about what rewritten files lost; empty for none.
+    pub task: String,
 }
 
 /// One conversation with a model, its tools and its account.
@@ -79,8 +84,11 @@ pub struct Agent<'a> {
 /// What the model was told once.
 #[derive(Debug, Default)]
 struct Said {
-    /// The answer that was questioned, because nothing had been done for it.
-    nudged: Option<String>,
+    /// The answer that was questioned, because nothing had been done for it or something was lost, and the number of
+    /// calls before it.
+    nudged: Option<(String, u64)>,
+    /// It was asked whether what rewritten files lost was meant.
+    loss: bool,
     reprompted: bool,
     /// Its answer only repeated itself.
     repetition: bool,
@@ -286,7 +294,9 @@ impl<'a> Agent<'a> {
             self.transcript.say(said);
             return Ok(if is_answer { TurnOutcome::Misfit(problem) } else { TurnOutcome::Continue });
         }
-        if text.is_empty() {
+        let is_echo =
+            echo::is_echo(&text, &[self.options.instructions, prompted::ENDING, prompted::after_responses(false)]);
+        if text.is_empty() || is_echo {
             if self.said.reprompted {
                 return Err(stopped(
                     Exit::Failed,
@@ -297,7 +307,10 @@ impl<'a> Agent<'a> {
             }
             self.said.reprompted = true;
             self.transcript.turn(turn.message, Vec::new());
-            self.transcript.say("You produced only reasoning; call a tool or give the final answer.");
+            self.transcript.say(match is_echo {
+                true => "You repeated your instructions. Call a tool, or give the final answer in your own words.",
+                false => "You produced only reasoning; call a tool or give the final answer.",
+            });
             return Ok(TurnOutcome::Continue);
         }
         if self.options.changes_expected
@@ -305,12 +318,18 @@ impl<'a> Agent<'a> {
             && self.said.nudged.is_none()
             && !self.tools.specs().is_empty()
         {
-            self.said.nudged = Some(text);
+            self.said.nudged = Some((text, 0));
             self.transcript.turn(turn.message, Vec::new());
             self.transcript.say(
                 "Nothing has been done yet: no tool was called, so no file has changed. \
                  If the task needs a change, make it now with the tools. If it needs none, say why.",
             );
+            return Ok(TurnOutcome::Continue);
+        }
+        if let Some(question) = self.question_of_loss() {
+            self.said.nudged = Some((text, self.account.tool_calls()));
+            self.transcript.turn(turn.message, Vec::new());
+            self.transcript.say(question);
             return Ok(TurnOutcome::Continue);
         }
         if turn.stop == Stop::Length {
@@ -320,9 +339,19 @@ impl<'a> Agent<'a> {
         // If nothing is done after the question either, that reply is about the question; the answer to the task came
         // before it.
         match self.said.nudged.take() {
-            Some(answer) if self.account.tool_calls() == 0 => Ok(TurnOutcome::Answer(answer)),
+            Some((answer, calls)) if self.account.tool_calls() == calls => Ok(TurnOutcome::Answer(answer)),
             _ => Ok(TurnOutcome::Answer(text)),
         }
+    }
+
+    /// Returns the question about what rewritten files lost, once, and only while there is a turn left for its answer.
+    fn question_of_loss(&mut self) -> Option<String> {
+        if self.said.loss || self.options.task.is_empty() || self.account.is_last_turn() {
+            return None;
+        }
+        let question = self.invoker.question_of_loss(&self.options.task)?;
+        self.said.loss = true;
+        Some(question)
     }
 
     /// Answers the calls of a turn; `text` is the turn's text.

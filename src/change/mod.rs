@@ -7,11 +7,13 @@ pub mod change_set;
 pub mod diff;
 pub mod git_name;
 pub mod layout;
+pub mod loss;
 pub mod merge;
 pub mod patch;
 mod patch_parser;
 pub mod patch_reader;
 pub mod replace;
+pub mod syntax;
 pub mod text;
 
 pub use change_set::{Change, ChangeSet, Entry, Kind};

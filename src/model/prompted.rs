@@ -5,6 +5,10 @@ use serde_json::Value;
 use super::{Arguments, ToolCall, ToolSpec};
 use crate::tool_name::ToolId;
 
+/// The end of the description of the tools.
+pub const ENDING: &str = "To see or change anything, end your reply with such a call and write nothing behind it; its \
+     result comes next. When the task is done, reply in words, without a call.";
+
 /// Describes the tools for the system message; empty without tools.
 pub fn describe(tools: &[ToolSpec]) -> String {
     if tools.is_empty() {
@@ -24,7 +28,7 @@ pub fn describe(tools: &[ToolSpec]) -> String {
     }
     // The tag of results is not named here: small models would write it themselves.
     text.push_str(&format!(
-        "\n\nCalls are written like this. Values are raw text: no quotes, no escapes.\n\n{}\nTo see or change anything, end your reply with such a call and write nothing behind it; its result comes next. When the task is done, reply in words, without a call.",
+        "\n\nCalls are written like this. Values are raw text: no quotes, no escapes.\n\n{}\n{ENDING}",
         examples(tools).join("\n")
     ));
     text

@@ -1,7 +1,7 @@
 //! Contains the system prompt: short, the same on every run, and without date, clock, user name or absolute path.
 
 /// The core of the system prompt. A 1.5B model must be able to follow it; every word is paid on every request.
-const CORE: &str =
+pub const CORE: &str =
     "You are qwen, a coding agent that works alone in a project folder. Nobody reads along and nobody can \
 answer a question: decide yourself and finish the task.
 

@@ -121,6 +121,8 @@ pub struct RunMemory {
     pub seen: std::sync::Mutex<std::collections::HashMap<crate::path::RelPath, [u8; 32]>>,
     /// The answer given through `structured_output`.
     pub answer: std::sync::Mutex<Option<Value>>,
+    /// Files with a text that were written as a whole.
+    pub rewritten: std::sync::Mutex<std::collections::BTreeSet<crate::path::RelPath>>,
 }
 
 /// An item of the to-do list.

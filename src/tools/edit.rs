@@ -98,7 +98,8 @@ impl Call for EditCall {
             cx.workspace.write(grant, &self.path, entry).map_err(failed)?;
             memory::saw_hash(cx.memory, &view.path, hash);
             let diff = diff::of_text(&names::relative(&view.path), &before.text, &replaced.text);
-            Ok(ToolOutput::diff(success(&replaced, &shown), diff))
+            let fault = memory::fault(&view.path, Some(&before.text), &replaced.text);
+            Ok(ToolOutput::diff(success(&replaced, &shown) + &fault, diff))
         })
     }
 }
@@ -150,7 +151,8 @@ impl EditCall {
         cx.workspace.write(grant, &self.path, Entry::file(self.new.as_bytes())).map_err(failed)?;
         memory::saw(cx.memory, &path, self.new.as_bytes());
         let diff = diff::of_text(&names::relative(&path), "", &self.new);
-        Ok(ToolOutput::diff(format!("Created new file: {shown} with provided content."), diff))
+        let fault = memory::fault(&path, None, &self.new);
+        Ok(ToolOutput::diff(format!("Created new file: {shown} with provided content.{fault}"), diff))
     }
 
     /// Says why nothing was replaced, and shows the text that the next call can copy from.
@@ -306,6 +308,19 @@ mod tests {
             edit(&project, "zehn\n", "")
                 .starts_with("Successfully modified file: /p/a.rs (1 replacements).\nLines 7-15 are now:\n")
         );
+    }
+
+    #[test]
+    fn an_edit_that_broke_the_file_says_where() {
+        let project = Project::new(&[("a.rs", b"fn a() {\n    b();\n}\n")]);
+        insta::assert_snapshot!(edit(&project, "b();\n}\n", "b();\n"), @r"
+        Successfully modified file: /p/a.rs (1 replacements).
+        Lines 1-2 are now:
+        fn a() {
+            b();
+        This change broke the file, which parsed before: line 1: `{` is never closed. Correct it.
+        ");
+        assert!(!edit(&project, "b();\n", "c();\n").contains("parse"), "what is broken already is not told again");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::common::{memory, names};
 use super::{Call, CallFuture, Display, Effects, ToolContext, ToolError, ToolOutput, TypedTool, check_names_file};
 use crate::change::Entry;
 use crate::change::diff;
+use crate::change::loss::lost_marks;
 use crate::change::text::{Decoded, LineEnd};
 use crate::model::Part;
 use crate::policy::{Access, Grant};
@@ -72,7 +73,7 @@ impl Call for WriteCall {
             let file = old.clone().unwrap_or_else(Decoded::new_file);
             // A file without a line end says nothing about how it would end its lines.
             let text = match old.as_ref().filter(|old| old.text.contains('\n')) {
-                Some(old) => LineEnd::of(&old.text).apply(&self.content),
+                Some(old) => as_before(&old.text, &self.content),
                 None => self.content.clone(),
             };
             let content = file.encode(&text).map_err(|error| ToolError::failed(format!("{shown}: {error}")))?;
@@ -82,13 +83,17 @@ impl Call for WriteCall {
             let content = Entry::File { content: content.into(), executable };
             cx.workspace.write(grant, &self.path, content).map_err(failed)?;
             memory::saw_hash(cx.memory, &path, hash);
+            if old.is_some() {
+                memory::rewrote(cx.memory, &path);
+            }
+            let fault = memory::fault(&path, old.as_ref().map(|old| old.text.as_str()), &text);
             let llm = match (&old, existing) {
                 (_, Some(before)) if memory::hash(before) == hash => format!(
                     "Successfully overwrote file: {shown}\nIt had exactly this content before: nothing has changed."
                 ),
                 (_, None) => format!("Successfully created and wrote to new file: {shown}"),
                 (Some(old), Some(_)) => {
-                    format!("Successfully overwrote file: {shown}{}", gone(&old.text, &text, unseen))
+                    format!("Successfully overwrote file: {shown}{}", gone(&shown, (&old.text, &text), unseen))
                 }
                 (None, Some(_)) => format!("Successfully overwrote file: {shown}"),
             };
@@ -96,20 +101,29 @@ impl Call for WriteCall {
                 (Some(_), None) => Display::Markdown(format!("Overwrote the binary file {shown}")),
                 _ => Display::Diff(diff::of_text(&names::relative(&path), &file.text, &text)),
             };
-            Ok(ToolOutput { llm_content: vec![Part::Text(llm)], display, command: None })
+            Ok(ToolOutput { llm_content: vec![Part::Text(llm + &fault)], display, command: None })
         })
     }
 }
 
+/// Writes a text with the line ends of the text before it, and with a line end at its end if that had one.
+fn as_before(before: &str, content: &str) -> String {
+    let mut text = LineEnd::of(before).apply(content);
+    if before.ends_with('\n') && !text.is_empty() && !text.ends_with('\n') {
+        text.push_str(if before.ends_with("\r\n") { "\r\n" } else { "\n" });
+    }
+    text
+}
+
 /// Lists the lines of a file that its new text does not have: all of a file that the model never read; otherwise only
-/// where more went than came, so that a plain rewrite says nothing.
-fn gone(before: &str, after: &str, unseen: bool) -> String {
+/// where more went than came, so that a plain rewrite says nothing, or what is worth more than others.
+fn gone(name: &str, (before, after): (&str, &str), unseen: bool) -> String {
     const SHOWN: usize = 40;
     let mut left: std::collections::HashMap<&str, usize> = std::collections::HashMap::new();
     for line in after.lines().filter(|line| !line.trim().is_empty()) {
         *left.entry(line.trim()).or_default() += 1;
     }
-    let lost: Vec<&str> = before
+    let mut lost: Vec<&str> = before
         .lines()
         .filter(|line| !line.trim().is_empty())
         .filter(|line| match left.get_mut(line.trim()) {
@@ -121,7 +135,10 @@ fn gone(before: &str, after: &str, unseen: bool) -> String {
         })
         .collect();
     let came: usize = left.values().sum();
-    if lost.is_empty() || (!unseen && lost.len() <= came) {
+    if !unseen && lost.len() <= came {
+        lost = lost_marks(name, before, after);
+    }
+    if lost.is_empty() {
         return String::new();
     }
     let mut text = format!(
@@ -192,6 +209,46 @@ mod tests {
         let path = crate::path::RelPath::new("run").unwrap();
         assert!(matches!(project.workspace.entry(&path).unwrap(), Entry::File { executable: true, .. }));
         assert_eq!(write(&project, "latin", "→"), "/p/latin: the file is Latin-1 and cannot hold '→'");
+    }
+
+    #[test]
+    fn the_last_line_end_is_kept_and_a_new_file_is_as_it_is_given() {
+        let project = Project::new(&[("lf", b"a\n"), ("crlf", b"a\r\nb\r\n"), ("none", b"a\nb")]);
+        for (name, expected) in [("lf", &b"c"[..]), ("crlf", b"c"), ("none", b"c"), ("new", b"c")] {
+            write(&project, name, "c");
+            let end: &[u8] = match name {
+                "lf" => b"\n",
+                "crlf" => b"\r\n",
+                _ => b"",
+            };
+            assert_eq!(project.staged(name).unwrap(), [expected, end].concat(), "{name}");
+        }
+        write(&project, "lf", "");
+        assert_eq!(project.staged("lf").unwrap(), b"");
+    }
+
+    #[test]
+    fn a_heading_that_went_is_named_even_where_more_came() {
+        let project = Project::new(&[("a.md", b"# A\n\nb\n")]);
+        project.says("read_file", json!({"file_path": "a.md"}));
+        insta::assert_snapshot!(write(&project, "a.md", "c\nd\ne\n"), @r"
+        Successfully overwrote file: /p/a.md
+        1 of its lines are gone; if they are still needed, put them back:
+        # A
+        ");
+    }
+
+    #[test]
+    fn a_text_that_broke_the_file_says_where() {
+        let project = Project::new(&[("a.json", b"{\n\"a\": 1\n}\n"), ("b.json", b"{\n")]);
+        project.says("read_file", json!({"file_path": "a.json"}));
+        insta::assert_snapshot!(write(&project, "a.json", "{\n\"a\": 1,\n}\n"), @r"
+        Successfully overwrote file: /p/a.json
+        This change broke the file, which parsed before: line 3: key must be a string. Correct it.
+        ");
+        assert!(write(&project, "new.json", "{\n").contains("new.json\nIt does not parse: line "));
+        project.says("read_file", json!({"file_path": "b.json"}));
+        assert_eq!(write(&project, "b.json", "{{\n"), "Successfully overwrote file: /p/b.json");
     }
 
     #[test]

@@ -150,6 +150,9 @@ impl Conversation<'_> {
             runner: &stage.runner,
             media: setup.asked.client.facts_of_images(),
         };
+        let prompt = &setup.input.prompt;
+        let typed = || [prompt.typed_text(), prompt.read.clone().unwrap_or_default()].join("\n").trim().to_owned();
+        let task = question.prompt.clone().unwrap_or_else(typed);
         let message = self.first_message(&judge, &context, hooks.as_ref(), question.prompt.take()).await?;
         let transcript = Transcript::resume(setup.system_prompt(), session.earlier.clone(), message);
         let emit = |event: Event| self.emit(event);
@@ -174,6 +177,8 @@ impl Conversation<'_> {
             on_deny: rules.on_deny,
             max_output_tokens: setup.asked.max_output_tokens,
             changes_expected: setup.delivery.expected,
+            instructions: crate::prompt::system::CORE,
+            task,
         };
         let (limits, started_at) = (setup.asked.limits.clone(), setup.run.started_at);
         if let Some(limit) = limits.wall_time_ms {

@@ -1,8 +1,10 @@
-//! Remembers the files that the run read, to notice when somebody else changes one.
+//! Remembers the files that the run read and wrote, to notice when somebody else changes one or a text loses something.
 
 use sha2::{Digest, Sha256};
 
-use crate::change::Entry;
+use super::names;
+use crate::change::text::Decoded;
+use crate::change::{Entry, loss, syntax};
 use crate::path::RelPath;
 use crate::tools::{RunMemory, ToolContext};
 use crate::workspace::disk::Disk;
@@ -25,6 +27,35 @@ pub fn saw_hash(memory: &RunMemory, path: &RelPath, hash: [u8; 32]) {
 /// Tells whether the model read or wrote this file in this run.
 pub fn has_seen(memory: &RunMemory, path: &RelPath) -> bool {
     memory.seen.lock().expect("nothing panics while it holds the map").contains_key(path)
+}
+
+/// Remembers that a file with a text was written as a whole.
+pub(crate) fn rewrote(memory: &RunMemory, path: &RelPath) {
+    memory.rewritten.lock().expect("nothing panics while it holds the set").insert(path.clone());
+}
+
+/// Returns the question about what the files that were written as a whole lost, beyond what the task names.
+pub fn question_of_loss(cx: &ToolContext<'_>, task: &str) -> Option<String> {
+    let changes = cx.workspace.changes();
+    let rewritten = cx.memory.rewritten.lock().expect("nothing panics while it holds the set");
+    let texts: Vec<(String, String, String)> = rewritten
+        .iter()
+        .filter_map(|path| {
+            let change = changes.get(path)?;
+            let text = |entry: &Entry| Some(Decoded::from_bytes(entry.content()?)?.text);
+            Some((names::relative(path), text(&change.before)?, text(&change.after)?))
+        })
+        .collect();
+    loss::question(texts.iter().map(|(name, before, after)| (name.clone(), before.as_str(), after.as_str())), task)
+}
+
+/// Returns what a tool adds to its answer where a new text cannot be read and the text before it could; else nothing.
+pub(crate) fn fault(path: &RelPath, before: Option<&str>, after: &str) -> String {
+    match (syntax::broken(&names::relative(path), before, after), before) {
+        (None, _) => String::new(),
+        (Some(fault), None) => format!("\nIt does not parse: {fault}. Correct it."),
+        (Some(fault), Some(_)) => format!("\nThis change broke the file, which parsed before: {fault}. Correct it."),
+    }
 }
 
 /// Tells whether somebody else changed the file on the disk since this run read it.
