@@ -46,7 +46,7 @@ impl Trigger<'_> {
         if let Some(reason) = self.foreign_head() {
             return Verdict::Refuse(reason);
         }
-        if let Some(reason) = self.nobody_asked() {
+        if let Some(reason) = self.nobody_asked().or_else(|| self.without_secrets()) {
             return Verdict::Skip(reason);
         }
         // Time has no account, and a merge queue takes only what somebody with write access put there.
@@ -59,6 +59,9 @@ impl Trigger<'_> {
         };
         let unlisted: Vec<String> = people.into_iter().filter(|login| !self.is_listed(login)).collect();
         if let Some(bot) = unlisted.iter().find(|login| self.is_bot(login)) {
+            if self.event_name == "pull_request" {
+                return Verdict::Skip(format!("{bot} is a bot that allow-actors does not list"));
+            }
             return Verdict::Refuse(format!("{bot} is a bot, and bots start nothing unless allow-actors lists them"));
         }
         // Who pushes or dispatches may write: otherwise there would be no event.
@@ -87,6 +90,18 @@ impl Trigger<'_> {
         }
     }
 
+    /// GitHub gives no secrets to a pull request of a fork, so that no model can be asked: nobody did wrong.
+    fn without_secrets(&self) -> Option<String> {
+        let head = self.event?.pointer("/pull_request/head")?;
+        let is_own = match (head.pointer("/repo/full_name").and_then(Value::as_str), self.text("/repository/full_name"))
+        {
+            (Some(head), Some(own)) => head.eq_ignore_ascii_case(own),
+            (None, _) | (_, None) => false,
+        };
+        let is_foreign = self.event_name == "pull_request" && !is_own;
+        is_foreign.then(|| "the pull request comes from a fork, which gets no secrets".to_owned())
+    }
+
     fn is_comment(&self) -> bool {
         matches!(
             self.event_name,
@@ -102,8 +117,9 @@ impl Trigger<'_> {
         if !self.is_comment() {
             return None;
         }
-        if self.text("/action").is_some_and(|action| matches!(action, "deleted" | "dismissed")) {
-            return Some("the comment is gone".to_owned());
+        // What is edited later, by whomever, starts nothing: only words that are new do.
+        if let Some(action) = self.text("/action").filter(|action| !matches!(*action, "created" | "submitted")) {
+            return Some(format!("the comment was {action}; only a new one starts a run"));
         }
         let mention = self.mention?;
         let body = self.text("/comment/body").or_else(|| self.text("/review/body")).unwrap_or_default();
@@ -152,13 +168,34 @@ pub fn is_login(text: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-/// Tells whether a comment says a phrase by itself: not inside a word, and not in a line that quotes somebody else.
+/// Tells whether a comment says a phrase by itself: not inside a word or code, and not in a line that quotes somebody
+/// else.
 fn mentions(body: &str, phrase: &str) -> bool {
-    let is_edge = |c: Option<char>| c.is_none_or(|c| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '/' | '@')));
-    body.lines().filter(|line| !line.trim_start().starts_with('>')).any(|line| {
+    let is_edge =
+        |c: Option<char>| c.is_none_or(|c| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '/' | '@' | '`')));
+    without_fences(body).filter(|line| !line.trim_start().starts_with('>')).any(|line| {
         line.match_indices(phrase).any(|(at, found)| {
             is_edge(line[..at].chars().next_back()) && is_edge(line[at + found.len()..].chars().next())
         })
+    })
+}
+
+/// Returns the lines of a text in Markdown that are in no fenced block. A fence that is not closed reaches to the end.
+fn without_fences(text: &str) -> impl Iterator<Item = &str> {
+    let mut open: Option<&str> = None;
+    text.lines().filter(move |line| {
+        let line = line.trim();
+        let is_mark = |c: char| line.starts_with(c);
+        let mark = ['`', '~'].into_iter().find(|c| is_mark(*c));
+        let fence = mark.map(|mark| &line[..line.len() - line.trim_start_matches(mark).len()]);
+        let fence = fence.filter(|fence| fence.len() >= 3);
+        match (open, fence) {
+            (None, Some(fence)) => open = Some(fence),
+            (Some(begun), Some(fence)) if fence.starts_with(begun) && fence == line => open = None,
+            (None, None) => return true,
+            (Some(_), _) => {}
+        }
+        false
     })
 }
 
@@ -229,6 +266,11 @@ mod tests {
             ("> /qwen fix\nno", false),
             ("/qwen-other", false),
             ("a/qwen", false),
+            ("say `/qwen fix` for that", false),
+            ("like this:\n```text\n/qwen fix\n```\n", false),
+            ("~~~~\n```\n~~~\n/qwen fix\n~~~~", false),
+            ("- so:\n  ```\n  /qwen fix", false),
+            ("```\ncode\n```\n/qwen fix", true),
             ("", false),
         ] {
             let verdict = judge("issue_comment", &comment("ann", body), |t| t.mention = Some("/qwen"));
@@ -236,5 +278,24 @@ mod tests {
             assert!(says || matches!(verdict, Verdict::Skip(_)));
         }
         assert_eq!(judge("push", &json!({}), |t| t.mention = Some("/qwen")), Verdict::Start);
+        for action in ["edited", "deleted"] {
+            let mut event = comment("ann", "/qwen fix");
+            event["action"] = action.into();
+            let verdict = judge("issue_comment", &event, |t| t.mention = Some("/qwen"));
+            assert!(matches!(verdict, Verdict::Skip(_)), "{action}: {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn a_pull_request_without_secrets_is_skipped_and_not_refused() {
+        let pull = |head: Value| json!({"repository": {"full_name": "o/r"}, "pull_request": {"head": {"repo": head}}});
+        for head in [json!({"full_name": "eve/r"}), json!(null)] {
+            let verdict = judge("pull_request", &pull(head), |_| ());
+            assert!(matches!(verdict, Verdict::Skip(_)), "{verdict:?}");
+        }
+        let own = pull(json!({"full_name": "O/r"}));
+        assert_eq!(judge("pull_request", &own, |_| ()), ask(&["ann"]));
+        let bot = judge("pull_request", &own, |t| t.actor = "dependabot[bot]");
+        assert!(matches!(&bot, Verdict::Skip(why) if why.contains("allow-actors")), "{bot:?}");
     }
 }
