@@ -11,6 +11,12 @@ use crate::secret::Secret;
 /// The longest that one question may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Pauses before a question is asked again.
+const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(2)];
+
+/// The longest pause that the server can ask for.
+const LONGEST_PAUSE: u64 = 60;
+
 /// The largest answer that is read.
 const LARGEST: usize = 4 << 20;
 
@@ -21,6 +27,7 @@ pub struct GitHub {
     repository: String,
     token: Option<Secret>,
     client: reqwest::Client,
+    pauses: [Duration; 2],
 }
 
 /// Why there is no answer.
@@ -106,7 +113,13 @@ impl GitHub {
             builder = builder.no_proxy();
         }
         let client = builder.build().map_err(|error| setup(format!("no connection to {api}: {error}")))?;
-        Ok(GitHub { base: api.trim_end_matches('/').to_owned(), repository: repository.to_owned(), token, client })
+        Ok(GitHub {
+            base: api.trim_end_matches('/').to_owned(),
+            repository: repository.to_owned(),
+            token,
+            client,
+            pauses: PAUSES,
+        })
     }
 
     /// Tells whether somebody may write to the repository. The login must be one.
@@ -155,7 +168,25 @@ impl GitHub {
         Ok(Opened { number, url, was_there, without_label: labelled.err().map(|error| error.to_string()) })
     }
 
+    /// Asks. A question that only reads is asked again where the server or the connection may recover.
     async fn ask(&self, method: Method, path: &str, body: Option<Value>, what: &str) -> Result<Value, ForgeError> {
+        for pause in self.pauses.iter().filter(|_| method == Method::GET) {
+            match self.ask_once(method.clone(), path, body.clone(), what).await {
+                Err((error, wait)) if error.may_pass() => tokio::time::sleep(wait.unwrap_or(*pause)).await,
+                answer => return answer.map_err(|(error, _)| error),
+            }
+        }
+        self.ask_once(method, path, body, what).await.map_err(|(error, _)| error)
+    }
+
+    /// Asks one time. An error comes with the pause that the server asks for.
+    async fn ask_once(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+        what: &str,
+    ) -> Result<Value, (ForgeError, Option<Duration>)> {
         let url = format!("{}/repos/{}/{path}", self.base, self.repository);
         let mut request = self
             .client
@@ -168,14 +199,17 @@ impl GitHub {
         if let Some(body) = body {
             request = request.header("content-type", "application/json").body(body.to_string());
         }
-        let gone = |error: reqwest::Error| ForgeError::Transport(self.base.clone(), error.without_url().to_string());
+        let gone =
+            |error: reqwest::Error| (ForgeError::Transport(self.base.clone(), error.without_url().to_string()), None);
         let mut response = request.send().await.map_err(gone)?;
         let status = response.status();
+        let wait = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        let wait = wait.map(|seconds| Duration::from_secs(seconds.min(LONGEST_PAUSE)));
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(gone)? {
             bytes.extend_from_slice(&chunk);
             if bytes.len() > LARGEST {
-                return Err(ForgeError::Transport(self.base.clone(), "the response is too long".to_owned()));
+                return Err((ForgeError::Transport(self.base.clone(), "the response is too long".to_owned()), None));
             }
         }
         let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -183,13 +217,59 @@ impl GitHub {
             return Ok(answer);
         }
         let message = answer.get("message").and_then(Value::as_str).unwrap_or("no reason given").to_owned();
-        Err(ForgeError::Refused { what: what.to_owned(), status: status.as_u16(), message })
+        Err((ForgeError::Refused { what: what.to_owned(), status: status.as_u16(), message }, wait))
+    }
+}
+
+impl ForgeError {
+    /// Tells whether the same question may be answered a moment later.
+    fn may_pass(&self) -> bool {
+        match self {
+            ForgeError::Setup(_) => false,
+            ForgeError::Transport(..) => true,
+            ForgeError::Refused { status, .. } => matches!(status, 429 | 500..=599),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Answers each connection with the next status, and returns the address.
+    fn server(statuses: &'static [&'static str]) -> (String, std::thread::JoinHandle<usize>) {
+        use std::io::{Read as _, Write as _};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let answers = std::thread::spawn(move || {
+            for (number, status) in statuses.iter().enumerate() {
+                let mut stream = listener.accept().unwrap().0;
+                let _request = stream.read(&mut [0; 4096]).unwrap();
+                let body = if number + 1 == statuses.len() { r#"{"permission":"write"}"# } else { "{}" };
+                let length = body.len();
+                let head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+                stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+            }
+            statuses.len()
+        });
+        (url, answers)
+    }
+
+    #[tokio::test]
+    async fn who_may_write_is_asked_three_times_where_the_server_may_recover() {
+        for (statuses, answer) in [
+            (&["429 x", "502 x", "200 x"][..], Some(true)),
+            (&["404 x"][..], Some(false)),
+            (&["403 x"][..], None),
+            (&["500 x", "500 x", "503 x"][..], None),
+        ] {
+            let (url, answers) = server(statuses);
+            let mut github = GitHub::new(&url, "o/r", None).unwrap();
+            github.pauses = [Duration::ZERO; 2];
+            assert_eq!(github.may_write("ann").await.ok(), answer, "{statuses:?}");
+            assert_eq!(answers.join().unwrap(), statuses.len());
+        }
+    }
 
     #[test]
     fn a_token_goes_only_where_it_cannot_be_read_on_the_way() {
