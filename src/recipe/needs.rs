@@ -130,38 +130,85 @@ fn commands(patterns: &[Text]) -> Option<Shell> {
     (!everything).then(|| Shell { default: Some(DefaultRule::Deny), allow: Some(allow), ..Shell::default() })
 }
 
-/// Returns every need that nothing could satisfy under this policy, each with the line that would grant it.
+/// What a policy lacks, by key, in the flow style of YAML.
+#[derive(Default)]
+struct Grants {
+    tools: Vec<String>,
+    read: Vec<String>,
+    write: Vec<String>,
+    run: Vec<String>,
+    net: Vec<String>,
+}
+
+impl Grants {
+    /// Returns the lines of a policy that grant it, each key once.
+    fn lines(&self) -> Vec<String> {
+        let list = |items: &Vec<String>| (!items.is_empty()).then(|| format!("{{allow: [{}]}}", items.join(", ")));
+        let paths: Vec<String> = [("read", &self.read), ("write", &self.write)]
+            .into_iter()
+            .filter_map(|(key, items)| Some(format!("{key}: {}", list(items)?)))
+            .collect();
+        let paths = (!paths.is_empty()).then(|| format!("{{{}}}", paths.join(", ")));
+        [("tools", list(&self.tools)), ("paths", paths), ("shell", list(&self.run)), ("network", list(&self.net))]
+            .into_iter()
+            .filter_map(|(key, value)| Some(format!("{key}: {}", value?)))
+            .collect()
+    }
+}
+
+/// Writes a word of a command so that YAML reads that word.
+fn yaml_word(word: &str) -> String {
+    let is_plain = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '-')
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./=+".contains(&byte))
+        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n", "-"]
+            .contains(&word.to_ascii_lowercase().as_str());
+    if is_plain { word.to_owned() } else { serde_json::Value::from(word).to_string() }
+}
+
+/// Returns every need that nothing could satisfy under this policy. The last one says what would grant them all: lines
+/// that can be pasted together.
 pub fn missing(needs: Option<&Needs>, policy: &Policy) -> Vec<Diagnostic> {
     let Some(needs) = needs else { return Vec::new() };
-    let mut missing = Vec::new();
-    let mut lacks = |text: &Text, what: &str, line: String| {
+    let (mut missing, mut grants) = (Vec::new(), Grants::default());
+    let mut lacks = |text: &Text, what: &str, granted: &mut Vec<String>, item: String| {
         let message = format!("the policy {} does not grant {what} `{}`", policy.facts().name, text.value);
-        missing.push(
-            Diagnostic::new(Code::N001, text.place.clone(), message).help(format!("allow it with this line: {line}")),
-        );
+        missing.push(Diagnostic::new(Code::N001, text.place.clone(), message));
+        if !granted.contains(&item) {
+            granted.push(item);
+        }
     };
     for text in needs.tools.iter().flatten() {
         let name = text.as_str();
         if name != ToolId::StructuredOutput.name() && policy.denies_tool(name) {
-            lacks(text, "the tool", format!("tools: {{allow: [{name}]}}"));
+            lacks(text, "the tool", &mut grants.tools, yaml_word(name));
         }
     }
     for text in needs.read.iter().flatten().filter(|text| !policy.could_read(text.as_str())) {
-        lacks(text, "reading", format!("paths: {{read: {{allow: [\"{}\"]}}}}", text.value));
+        lacks(text, "reading", &mut grants.read, serde_json::Value::from(text.as_str()).to_string());
     }
     for text in [&needs.write, &needs.create, &needs.delete].into_iter().flatten().flatten() {
         if !policy.could_write(text.as_str()) {
-            lacks(text, "writing", format!("paths: {{write: {{allow: [\"{}\"]}}}}", text.value));
+            lacks(text, "writing", &mut grants.write, serde_json::Value::from(text.as_str()).to_string());
         }
     }
     for text in needs.run.iter().flatten() {
         let words = command(text.as_str()).map(|(words, _)| words).unwrap_or_default();
         if !policy.could_run(&words) {
-            lacks(text, "running", format!("shell: {{allow: [{{cmd: [{}]}}]}}", words.join(", ")));
+            let words: Vec<String> = words.into_iter().map(yaml_word).collect();
+            lacks(text, "running", &mut grants.run, format!("{{cmd: [{}]}}", words.join(", ")));
         }
     }
     for text in needs.net.iter().flatten().filter(|text| !policy.could_reach(text.as_str())) {
-        lacks(text, "fetching from", format!("network: {{allow: [{{host: \"{}\"}}]}}", text.value));
+        let host = serde_json::Value::from(text.as_str());
+        lacks(text, "fetching from", &mut grants.net, format!("{{host: {host}}}"));
+    }
+    let lines = grants.lines();
+    let help = match &lines[..] {
+        [line] if missing.len() == 1 => format!("allow it with this line: {line}"),
+        lines => format!("allow all of it with these lines:\n{}", lines.join("\n")),
+    };
+    if let Some(last) = missing.pop() {
+        missing.push(last.help(help));
     }
     missing
 }
@@ -190,21 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_need_names_the_line_that_grants_it() {
+    fn missing_needs_name_the_lines_that_grant_all_of_them_and_can_be_pasted_together() {
         let policy = Policy::builtin("read-only").unwrap();
         let asked = needs(
-            "{read: ['**'], write: [src/**], run: ['cargo test **', 'git log **'], net: [docs.rs], tools: [edit]}",
+            "{read: ['**'], write: [src/**], run: ['cargo test **', 'git log **', 'npm run on'], net: [docs.rs], tools: [edit]}",
         );
         let text: Vec<String> = missing(Some(&asked), &policy).iter().map(ToString::to_string).collect();
-        insta::assert_snapshot!(text.join("\n"), @r#"
-        r.yaml:2:102: N001: the policy read-only does not grant the tool `edit`
-          help: allow it with this line: tools: {allow: [edit]}
-        r.yaml:2:31: N001: the policy read-only does not grant writing `src/**`
-          help: allow it with this line: paths: {write: {allow: ["src/**"]}}
-        r.yaml:2:46: N001: the policy read-only does not grant running `cargo test **`
-          help: allow it with this line: shell: {allow: [{cmd: [cargo, test]}]}
-        r.yaml:2:84: N001: the policy read-only does not grant fetching from `docs.rs`
-          help: allow it with this line: network: {allow: [{host: "docs.rs"}]}
-        "#);
+        insta::assert_snapshot!(text.join("\n"), @"");
+        let one = missing(Some(&needs("{run: ['git log **']}")), &policy).pop().unwrap().help;
+        assert_eq!(one.as_deref(), Some("allow it with this line: shell: {allow: [{cmd: [git, log]}]}"));
     }
 }
