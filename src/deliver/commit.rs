@@ -286,11 +286,12 @@ fn prepare(changes: &ChangeSet, order: &DeliveryRequest, repository: &Repository
     let (git, option, left_out) = signing(git, order)?;
     let mut arguments = vec!["commit-tree".to_owned()];
     arguments.extend(option);
-    arguments.push(tree);
+    arguments.push(tree.clone());
     if let Some(base) = &base {
         arguments.extend(["-p".to_owned(), base.clone()]);
     }
-    let commit = git.line(&arguments, order.message.as_bytes()).map_err(failed)?;
+    let trailer = order.tree_trailer.map(|name| format!("{name}: {tree}\n")).unwrap_or_default();
+    let commit = git.line(&arguments, format!("{}{trailer}", order.message).as_bytes()).map_err(failed)?;
     Ok(Prepared { scratch, base, commit, index_info, index_info_before, left_out })
 }
 

@@ -70,6 +70,8 @@ pub struct DeliveryRequest {
     pub committer: Option<Person>,
     /// Whether to sign although the user's `commit.gpgSign` is not set.
     pub sign: bool,
+    /// The name of a trailer that is added with the id of the commit's tree.
+    pub tree_trailer: Option<&'static str>,
 }
 
 /// A name and an address.

@@ -133,13 +133,15 @@ fn a_proposal_becomes_a_branch_with_trailers_and_a_pull_request() {
     let result: Value =
         serde_json::from_slice(&std::fs::read(&proposed.first.outputs["result-file"]).unwrap()).unwrap();
     let run_id = result["run_id"].as_str().unwrap();
+    let tree = git(&proposed.project, &origin, &["rev-parse", "qwen/add-script^{tree}"]);
     assert_eq!(
         log.trim_end(),
         format!(
             "ann <583231+ann@users.noreply.github.com>\n\
              github-actions[bot] <41898282+github-actions[bot]@users.noreply.github.com>\n\
              Adds a script. Thanks @ octocat, fixes # 7.\n\nAdds a script. Thanks @ octocat, fixes # 7.\n\n\
-             Assisted-by: qwen-run:scripted\nQwen-Run-Id: {run_id}"
+             Assisted-by: qwen-run:scripted\nQwen-Run-Id: {run_id}\nQwen-Tree: {}",
+            tree.trim()
         )
     );
     assert_eq!(git(&proposed.project, &origin, &["show", "qwen/add-script:tools/run.py"]), "print('ok')\n");
@@ -164,12 +166,24 @@ fn a_proposal_becomes_a_branch_with_trailers_and_a_pull_request() {
     // Again: the branch is ours, so it is brought up to date; nobody else's would be.
     let again = proposed.deliver(Vec::new(), &api.url);
     assert_eq!(again.code, 0, "{}", again.log);
-    let foreign = git(&proposed.project, &origin, &["rev-parse", "main"]);
-    git(&proposed.project, &origin, &["update-ref", "refs/heads/qwen/add-script", foreign.trim()]);
-    let refused = proposed.deliver(Vec::new(), &api.url);
-    assert_eq!(refused.code, 63, "{}", refused.log);
-    assert!(refused.log.contains("its last commit is not from this action"), "{}", refused.log);
-    assert_eq!(git(&proposed.project, &origin, &["rev-parse", "qwen/add-script"]), foreign);
+    let main = git(&proposed.project, &origin, &["rev-parse", "main"]);
+    // Ours amended by a person, and by a bot with the same name; the trailers stay.
+    let raw = git(&proposed.project, &origin, &["cat-file", "-p", "qwen/add-script"]);
+    let other_tree = git(&proposed.project, &origin, &["rev-parse", "main^{tree}"]);
+    let amended = |raw: String| {
+        let file = proposed.project.beside("amended");
+        std::fs::write(&file, raw).unwrap();
+        git(&proposed.project, &origin, &["hash-object", "-t", "commit", "-w", &file.display().to_string()])
+    };
+    let by_person = amended(raw.replace("committer github-actions[bot]", "committer Ann").replace("41898282+", "ann+"));
+    let by_bot = amended(raw.replacen(tree.trim(), other_tree.trim(), 1));
+    for foreign in [main, by_person, by_bot] {
+        git(&proposed.project, &origin, &["update-ref", "refs/heads/qwen/add-script", foreign.trim()]);
+        let refused = proposed.deliver(Vec::new(), &api.url);
+        assert_eq!(refused.code, 63, "{}", refused.log);
+        assert!(refused.log.contains("has work by") && refused.log.contains("not overwritten"), "{}", refused.log);
+        assert_eq!(git(&proposed.project, &origin, &["rev-parse", "qwen/add-script"]), foreign);
+    }
 }
 
 #[test]

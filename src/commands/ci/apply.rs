@@ -7,7 +7,7 @@ use std::path::Path;
 use super::error::ProposalError;
 use super::github::trusted_recipe;
 use super::job::{Job, open, say, say_failure, trusted};
-use super::push::Push;
+use super::push::{Push, TREE};
 use super::trusted_policy;
 use crate::base::digest::sha256;
 use crate::bounded;
@@ -134,7 +134,14 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     let server = job.variable("GITHUB_SERVER_URL");
     let own = Temporary::outside("ci-", place.root()).map_err(ProposalError::Space)?;
     let git = server::git(repository, own.path()).map_err(|error| ProposalError::Origin(error.to_string()))?;
-    let push = Push { git, branch: &branch, kept: &kept, token: job.inputs.token.as_ref(), server: server.as_deref() };
+    let push = Push {
+        git,
+        branch: &branch,
+        kept: &kept,
+        token: job.inputs.token.as_ref(),
+        server: server.as_deref(),
+        committer: COMMITTER.1,
+    };
     // The gate first, separately: what the policy refuses is refused whatever the branch is.
     if deliver(Delivery::DryRun)?.files.is_empty() {
         return Err(ProposalError::Empty.into());
@@ -312,6 +319,7 @@ fn order(job: &Job, report: &Report, title: &str) -> Result<DeliveryRequest, Pro
         author: Some(author(job).unwrap_or_else(|| committer.clone())),
         committer: Some(committer),
         sign: false,
+        tree_trailer: Some(TREE),
     })
 }
 

@@ -6,8 +6,8 @@ use crate::deliver::DeliverError;
 use crate::git::{Git, more_configuration};
 use crate::secret::Secret;
 
-/// The trailer that marks this program's commits.
-const OURS: &str = "Qwen-Run-Id";
+/// The trailer that names the tree of a commit of ours: a commit that somebody amended has another one.
+pub(super) const TREE: &str = "Qwen-Tree";
 
 /// The programs of the other side, so that none that the repository's configuration names is started in their place.
 const UPLOAD: &str = "--upload-pack=git-upload-pack";
@@ -24,6 +24,8 @@ pub(super) struct Push<'a> {
     pub(super) token: Option<&'a Secret>,
     /// `GITHUB_SERVER_URL`.
     pub(super) server: Option<&'a str>,
+    /// The address that commits of ours have.
+    pub(super) committer: &'a str,
 }
 
 impl Push<'_> {
@@ -61,15 +63,26 @@ impl Push<'_> {
         };
         git.run(&["fetch", "--quiet", UPLOAD, "--no-tags", "--no-write-fetch-head", "--depth=1", "origin", &tip], b"")
             .map_err(failed)?;
-        let format = format!("--format=%(trailers:key={OURS},valueonly)");
-        let trailer = git.line(&["log", "-1", "--no-show-signature", &format, &tip], b"").map_err(failed)?;
-        if trailer.trim().is_empty() {
-            return Err(DeliverError::conflict(
-                format!("the branch {name} exists on origin, and its last commit is not from this action"),
-                "name another branch, or delete this one if nobody needs it",
-            ));
-        }
+        let format = format!("--format=%cn%n%ce%n%T%n%h%n%(trailers:key={TREE},valueonly)");
+        let shown = git.line(&["log", "-1", "--no-show-signature", &format, &tip], b"").map_err(failed)?;
+        self.refuse_others(&shown)?;
         Ok(Some(tip))
+    }
+
+    /// Refuses the last commit of the branch unless it is one of ours, as we made it. We push one commit on the base,
+    /// so that nobody's work can be below it. `shown` has a line each for committer, address, tree, short id, trailer.
+    fn refuse_others(&self, shown: &str) -> Result<(), DeliverError> {
+        let mut lines = shown.lines().map(str::trim);
+        let mut next = || lines.next().unwrap_or_default();
+        let (name, address, tree, id, trailer) = (next(), next(), next(), next(), next());
+        if address == self.committer && !tree.is_empty() && tree == trailer {
+            return Ok(());
+        }
+        let name: String = name.chars().filter(|c| !crate::hidden::is_foreign(*c)).take(60).collect();
+        Err(DeliverError::conflict(
+            format!("{} has work by {name} ({id}) and is not overwritten", self.branch),
+            "merge it, delete the branch, or name another",
+        ))
     }
 
     /// Pushes a commit, if the branch is still what [`Push::look`] saw.

@@ -173,6 +173,7 @@ fn delivery(setup: &Setup, stage: &Stage, answer: &str) -> Result<Delivery, Fail
             author: None,
             committer: None,
             sign: setup.delivery.sign,
+            tree_trailer: None,
         })
     };
     Ok(match &stage.mode {
