@@ -151,7 +151,7 @@ fn what_the_policy_does_not_grant_ends_the_run_before_the_first_token() {
     let outcome = project.run(&["--policy", "builtin:read-only", "--recipe", "fix"]);
     assert_eq!(outcome.code, 60, "{}", outcome.stderr);
     assert!(
-        outcome.stderr.contains("N001") && outcome.stderr.contains("paths: {write: {allow: [\"src/**\"]}}"),
+        outcome.stderr.contains("N001") && outcome.stderr.contains("paths: {write: {allow: [\"src/**\""),
         "{}",
         outcome.stderr
     );
@@ -298,7 +298,7 @@ fn a_schema_flag_asks_for_a_value_without_a_recipe() {
 #[test]
 fn findings_are_anchored_and_gate_the_run() {
     let text = "context: [{name: change, diff: worktree, on_empty: skip_run}]\nprompt: '{{ context.change | fence }}'\nneeds: {tools: []}\noutput: {kind: findings, fail_on: error, rules: [{id: bug, description: B, severity: error}]}\n";
-    let finding = |quote: &str| json!({"rule_id": "bug", "severity": "note", "path": "src/a.txt", "start_line": 40, "end_line": 40, "quote": quote, "message": "m", "confidence": "high"});
+    let finding = |quote: &str| json!({"rule_id": "bug", "severity": "error", "path": "src/a.txt", "start_line": 40, "end_line": 40, "quote": quote, "message": "m", "confidence": "high"});
     let answer = || {
         call(
             "structured_output",
@@ -314,6 +314,40 @@ fn findings_are_anchored_and_gate_the_run() {
     assert_eq!(outcome.result["findings"][0]["severity"], "error");
     assert_eq!(outcome.result["dropped"], json!({"unanchored": 2}));
     assert_eq!(run(&project, &["--fail-on", "never"]).code, 0);
+}
+
+#[test]
+fn a_review_in_a_subfolder_finds_odd_names_and_says_what_no_model_looked_at() {
+    let text = "context: [{name: change, diff: range, range: 'HEAD~1...HEAD', truncate: fail, max_bytes: 4000}]\nprompt: '{{ context.change | fence }}'\nneeds: {read: ['**'], tools: [read_file]}\noutput: {kind: findings, rules: [{id: bug, description: B, severity: error}]}\n";
+    let finding = |path: &str, quote: &str| json!({"rule_id": "bug", "severity": "error", "path": path, "start_line": 9, "end_line": 9, "quote": quote, "message": "m", "confidence": "high"});
+    let refuted = finding("b.txt", "never written");
+    let found = [finding("k\u{e4}se \"1\".txt", "two"), finding("web/b.txt", "three"), refuted];
+    let project = project([call("structured_output", json!({"findings": found}))])
+        .file(".qwen/recipes/fix.yaml", format!("{HEAD}{text}"));
+    for (path, content) in [
+        ("web/k\u{e4}se \"1\".txt", "one\ntwo\n".to_owned()),
+        ("web/b.txt", "three\n".to_owned()),
+        ("web/.env", "PASSWORD=hunter2\n".to_owned()),
+        ("web/package-lock.json", "{}\n".repeat(9_000)),
+    ] {
+        std::fs::create_dir_all(project.root().join("web")).unwrap();
+        std::fs::write(project.root().join(path), content).unwrap();
+    }
+    project.run_git(&["add", "-Af", "."]);
+    project.run_git(&["commit", "-q", "-m", "change"]);
+    // What is reviewed is the commit, whatever is in the work tree by now.
+    std::fs::write(project.root().join("web/b.txt"), "new\nthree\n").unwrap();
+    let web = project.root().join("web").display().to_string();
+    let outcome = run(&project, &["--cd", &web]);
+    assert_eq!(outcome.code, 3, "{}", outcome.stderr);
+    let asked = project.server().messages(0);
+    assert!(asked.contains("A .env (denied)") && asked.contains("A package-lock.json (generated)"), "{asked}");
+    assert!(!asked.contains("hunter2"), "{asked}");
+    let expected = "web/.env:1: error [qwen/denied-file] a file for secrets (.env) is part of the change; no model looked at it\nweb/b.txt:1: error [bug] m\nweb/k\u{e4}se \"1\".txt:2: error [bug] m\nlooked at 2 of 5 files; not looked at: .qwen/recipes/fix.yaml (outside), .env (denied), package-lock.json (generated)";
+    assert_eq!(outcome.result["result"], expected);
+    let answer = &outcome.result["structured_output"];
+    assert_eq!(answer["findings"], outcome.result["findings"], "what could not be confirmed is not in the answer");
+    assert_eq!((&answer["dropped"], &answer["coverage"]["files"]), (&json!({"unanchored": 1}), &json!(5)));
 }
 
 #[test]

@@ -107,7 +107,7 @@ pub fn headline(report: &Report) -> String {
             if report.ran.recipe.is_some()
                 && report.answer.structured_output.as_ref().is_some_and(|value| value.get("findings").is_some()) =>
         {
-            "✅ No problems found".to_owned()
+            no_problems(report)
         }
         "success" => "✅ Done".to_owned(),
         "nothing_to_do" => "✅ Nothing to do".to_owned(),
@@ -122,6 +122,19 @@ pub fn headline(report: &Report) -> String {
         "verify_failed" => "❌ The change does not pass its checks, so it is not delivered".to_owned(),
         "limit" => "⏱️ Stopped at a limit".to_owned(),
         _ => "❌ The run failed".to_owned(),
+    }
+}
+
+/// Says that nothing was found, and in how many files where some could not be looked at.
+fn no_problems(report: &Report) -> String {
+    let coverage = report.answer.structured_output.as_ref().and_then(|value| value.get("coverage"));
+    let denied = coverage
+        .and_then(|coverage| coverage.get("not_looked_at")?.as_array())
+        .is_some_and(|files| files.iter().any(|file| file.get("class").is_some_and(|class| class == "denied")));
+    let number = |key: &str| coverage.and_then(|coverage| coverage.get(key)?.as_u64()).unwrap_or_default();
+    match denied {
+        true => format!("⚠️ No problems found in {} of {} files", number("looked_at"), number("files")),
+        false => "✅ No problems found".to_owned(),
     }
 }
 

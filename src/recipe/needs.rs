@@ -243,8 +243,19 @@ mod tests {
             "{read: ['**'], write: [src/**], run: ['cargo test **', 'git log **', 'npm run on'], net: [docs.rs], tools: [edit]}",
         );
         let text: Vec<String> = missing(Some(&asked), &policy).iter().map(ToString::to_string).collect();
-        insta::assert_snapshot!(text.join("\n"), @"");
-        let one = missing(Some(&needs("{run: ['git log **']}")), &policy).pop().unwrap().help;
-        assert_eq!(one.as_deref(), Some("allow it with this line: shell: {allow: [{cmd: [git, log]}]}"));
+        insta::assert_snapshot!(text.join("\n"), @r#"
+        r.yaml:2:116: N001: the policy read-only does not grant the tool `edit`
+        r.yaml:2:31: N001: the policy read-only does not grant writing `src/**`
+        r.yaml:2:46: N001: the policy read-only does not grant running `cargo test **`
+        r.yaml:2:77: N001: the policy read-only does not grant running `npm run on`
+        r.yaml:2:98: N001: the policy read-only does not grant fetching from `docs.rs`
+          help: allow all of it with these lines:
+        tools: {allow: [edit]}
+        paths: {write: {allow: ["src/**"]}}
+        shell: {allow: [{cmd: [cargo, test]}, {cmd: [npm, run, "on"]}]}
+        network: {allow: [{host: "docs.rs"}]}
+        "#);
+        let one = missing(Some(&needs("{run: ['make lint']}")), &policy).pop().unwrap().help;
+        assert_eq!(one.as_deref(), Some("allow it with this line: shell: {allow: [{cmd: [make, lint]}]}"));
     }
 }

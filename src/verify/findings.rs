@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use unicode_normalization::UnicodeNormalization as _;
 
+use crate::change::git_name;
 use crate::event::FindingPlace;
 use crate::recipe::file::{Filter, Rule, Severity};
 
@@ -32,6 +34,20 @@ pub struct Finding {
     /// What to write instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<Suggestion>,
+    /// Who found it.
+    #[serde(default)]
+    pub source: Source,
+}
+
+/// Who found something.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// The model.
+    #[default]
+    Model,
+    /// A rule that needs no model.
+    Local,
 }
 
 /// How sure the model is.
@@ -63,6 +79,18 @@ pub type NewSide = BTreeMap<String, Shown>;
 
 /// Lines of a file that a diff shows, by their number, and whether each was added.
 pub type Shown = BTreeMap<u64, (String, bool)>;
+
+/// What findings are compared with.
+pub struct Sources<'a> {
+    /// The workspace in the repository; empty where it is the top.
+    pub prefix: &'a str,
+    /// What the diff shows; without one every place counts, whatever the filter.
+    pub diff: Option<&'a NewSide>,
+    /// Gives a file's text, by its path in the workspace.
+    pub file: &'a dyn Fn(&str) -> Option<String>,
+    /// Gives a line as the model saw it.
+    pub masked: &'a dyn Fn(&str) -> String,
+}
 
 /// What came of the model's findings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -133,6 +161,9 @@ pub fn new_side(diff: &str) -> NewSide {
         }
         if let Some(name) = line.strip_prefix("+++ ") {
             let name = name.trim_end_matches('\t');
+            // git quotes a name with letters that are not ASCII.
+            let name = git_name::unquote(name.as_bytes())
+                .map_or_else(|| name.to_owned(), |(name, _)| String::from_utf8_lossy(&name).into_owned());
             path = name.strip_prefix("b/").map(str::to_owned);
         } else if let Some((old, new)) = line.strip_prefix("@@ -").and_then(|rest| rest.split_once(" +")) {
             let count = |range: &str| {
@@ -149,23 +180,15 @@ pub fn new_side(diff: &str) -> NewSide {
 }
 
 /// Ties each finding to the lines that it quotes, and drops what is not there, was not asked for, or is there twice.
-///
-/// `file` gives a file's text. Without a diff every place counts, whatever the filter.
-pub fn anchor(
-    findings: Vec<Finding>,
-    rules: &[Rule],
-    filter: Filter,
-    most: usize,
-    diff: Option<&NewSide>,
-    file: &dyn Fn(&str) -> Option<String>,
-) -> Anchored {
+pub fn anchor(findings: Vec<Finding>, rules: &[Rule], filter: Filter, most: usize, sources: &Sources<'_>) -> Anchored {
+    let diff = sources.diff;
     let mut result = Anchored::default();
     let (mut seen, mut said) = (BTreeSet::new(), BTreeSet::new());
     for mut finding in findings {
-        finding.path = path_of(&finding.path, diff, file);
+        finding.path = sources.path_of(&finding.path);
         let of_diff = diff.and_then(|diff| diff.get(&finding.path));
-        let text = file(&finding.path);
-        let reason = if !tie(&mut finding, text, of_diff) {
+        let text = (sources.file)(&finding.path);
+        let reason = if !tie(&mut finding, text, of_diff, sources.masked) {
             "unanchored"
         } else if diff.is_some() && !passes(&finding, filter, of_diff) {
             "filtered"
@@ -198,13 +221,21 @@ pub fn anchor(
 }
 
 /// Moves a finding, with its suggestion, to the lines that it quotes; false if they are not there.
-fn tie(finding: &mut Finding, text: Option<String>, of_diff: Option<&Shown>) -> bool {
+fn tie(finding: &mut Finding, text: Option<String>, of_diff: Option<&Shown>, masked: &dyn Fn(&str) -> String) -> bool {
     let lines: BTreeMap<u64, String> = match (text, of_diff) {
         (Some(text), _) => (1..).zip(text.lines().map(str::to_owned)).collect(),
         (None, Some(lines)) => lines.iter().map(|(number, (text, _))| (*number, text.clone())).collect(),
         (None, None) => BTreeMap::new(),
     };
-    let Some((start, end)) = locate(&finding.quote, finding.start_line, &lines, of_diff) else { return false };
+    // The model saw lines with secrets masked.
+    let as_seen = || {
+        let lines = lines.iter().map(|(number, line)| (*number, masked(line))).collect();
+        locate(&finding.quote, finding.start_line, &lines, of_diff)
+    };
+    let found = locate(&finding.quote, finding.start_line, &lines, of_diff);
+    let Some((start, end)) = found.or_else(|| finding.quote.contains("[redacted:").then(as_seen)?) else {
+        return false;
+    };
     let moved = i128::from(start) - i128::from(finding.start_line);
     (finding.start_line, finding.end_line) = (start, end);
     // The complete lines, whatever part of them was quoted, so that a finding's fingerprint does not depend on how much
@@ -233,12 +264,48 @@ fn passes(finding: &Finding, filter: Filter, of_diff: Option<&Shown>) -> bool {
     }
 }
 
-/// Returns the path that a finding means: without `./`, and without the `b/` of the diff where only that names a file.
-fn path_of(path: &str, diff: Option<&NewSide>, file: &dyn Fn(&str) -> Option<String>) -> String {
-    let path = path.trim_start_matches("./");
-    let is_there = |path: &str| diff.is_some_and(|diff| diff.contains_key(path)) || file(path).is_some();
-    let inner = path.strip_prefix("b/").or_else(|| path.strip_prefix("a/"));
-    inner.filter(|inner| !is_there(path) && is_there(inner)).unwrap_or(path).to_owned()
+impl Sources<'_> {
+    /// Says how a finding stands to the diff.
+    pub fn place(&self, finding: &Finding) -> FindingPlace {
+        place(finding, self.diff.and_then(|diff| diff.get(&finding.path)))
+    }
+
+    /// Returns the path that a finding means: the first of these that the change has, else that is there: as given,
+    /// without `./`, `a/` and `b/`, without the workspace's own path, with letters composed in another way, the only
+    /// changed file that ends so.
+    fn path_of(&self, path: &str) -> String {
+        let bare = path.trim_start_matches("./");
+        let inner = bare.strip_prefix("b/").or_else(|| bare.strip_prefix("a/"));
+        let mut meant = vec![path, bare];
+        meant.extend(inner);
+        let below = |path: &'_ &str| -> Option<usize> {
+            let rest = path.strip_prefix(self.prefix)?.strip_prefix('/')?;
+            (!self.prefix.is_empty() && !rest.is_empty()).then_some(path.len() - rest.len())
+        };
+        let without_prefix: Vec<&str> = meant.iter().filter_map(|path| Some(&path[below(path)?..])).collect();
+        meant.extend(without_prefix);
+        if let Some(diff) = self.diff {
+            if let Some(found) = meant.iter().find(|path| diff.contains_key(**path)) {
+                return (*found).to_owned();
+            }
+            let is_same = |one: &str, other: &str| one.nfc().eq(other.nfc());
+            let composed = diff.keys().find(|key| meant.iter().any(|path| is_same(key, path)));
+            let end = format!("/{bare}");
+            let mut ending = diff.keys().filter(|key| key.ends_with(&end));
+            let only = ending.next().filter(|_| ending.next().is_none());
+            if let Some(found) = composed.or(only) {
+                return found.clone();
+            }
+        }
+        meant.into_iter().skip(1).find(|path| (self.file)(path).is_some()).unwrap_or(bare).to_owned()
+    }
+}
+
+/// Writes a finding as one line.
+pub fn line(finding: &Finding) -> String {
+    let Finding { path, start_line, rule_id, message, severity, .. } = finding;
+    let severity = format!("{severity:?}").to_lowercase();
+    format!("{path}:{start_line}: {severity} [{rule_id}] {message}")
 }
 
 /// Says how a finding stands to the diff. The numbers of a hunk's lines follow one another, so that a range without a
@@ -351,7 +418,7 @@ mod tests {
     fn finding(quote: &str, line: u64) -> Finding {
         Finding {
             rule_id: "bug".into(),
-            severity: Severity::Note,
+            severity: Severity::Error,
             path: "./src/a.rs".into(),
             start_line: line,
             end_line: line,
@@ -359,14 +426,18 @@ mod tests {
             message: "m".into(),
             confidence: Confidence::High,
             suggestion: None,
+            source: Source::Model,
         }
+    }
+
+    fn sources<'a>(diff: Option<&'a NewSide>, file: &'a dyn Fn(&str) -> Option<String>) -> Sources<'a> {
+        Sources { prefix: "", diff, file, masked: &|line: &str| line.replace("hunter2", "[redacted:PASSWORD]") }
     }
 
     fn anchored(findings: Vec<Finding>, filter: Filter) -> Anchored {
         let side = new_side(DIFF);
-        anchor(findings, &[rule("bug", Severity::Error)], filter, 2, Some(&side), &|path| {
-            (path == "src/a.rs").then(|| FILE.to_owned())
-        })
+        let file = |path: &str| (path == "src/a.rs").then(|| FILE.to_owned());
+        anchor(findings, &[rule("bug", Severity::Error)], filter, 2, &sources(Some(&side), &file))
     }
 
     #[test]
@@ -410,7 +481,8 @@ mod tests {
     fn place(quote: &str, said: u64, file: &str) -> Option<(u64, u64)> {
         let given = Finding { path: "b/src/a.rs".into(), ..finding(quote, said) };
         let text = |path: &str| (path == "src/a.rs").then(|| file.to_owned());
-        let found = anchor(vec![given], &[rule("bug", Severity::Error)], Filter::Nofilter, 9, None, &text).findings;
+        let found =
+            anchor(vec![given], &[rule("bug", Severity::Error)], Filter::Nofilter, 9, &sources(None, &text)).findings;
         found.first().map(|found| (found.start_line, found.end_line))
     }
 
@@ -469,7 +541,7 @@ mod tests {
         let side = new_side(DIFF);
         let twice = "fn b() {\n    new();\n}\n".repeat(9) + FILE;
         let read = |path: &str| (path == "src/a.rs").then(|| twice.clone());
-        let found = anchor(vec![finding("new();", 20)], &[], Filter::Added, 9, Some(&side), &read).findings;
+        let found = anchor(vec![finding("new();", 20)], &[], Filter::Added, 9, &sources(Some(&side), &read)).findings;
         assert_eq!(found[0].start_line, 2, "the change is looked at first");
     }
 
@@ -477,9 +549,36 @@ mod tests {
     fn lines_that_the_diff_does_not_show_are_not_jumped_over() {
         let diff = "+++ b/src/a.rs\n@@ -1,0 +1,2 @@\n+one\n+\n@@ -9,0 +11,2 @@\n+\n+two\n";
         let side = new_side(diff);
-        let found =
-            |quote: &str| anchor(vec![finding(quote, 1)], &[], Filter::Added, 9, Some(&side), &|_| None).findings.len();
+        let found = |quote: &str| {
+            anchor(vec![finding(quote, 1)], &[], Filter::Added, 9, &sources(Some(&side), &|_| None)).findings.len()
+        };
         assert_eq!((found("one"), found("two"), found("one\ntwo")), (1, 1, 0));
+    }
+
+    #[test]
+    fn a_path_is_found_however_the_model_writes_it() {
+        let diff =
+            "+++ \"b/caf\\303\\251 \\\"x\\\".rs\"\n@@ -0,0 +1 @@\n+one\n+++ b/deep/down/b.rs\n@@ -0,0 +1 @@\n+one\n";
+        let side = new_side(diff);
+        let sources = Sources { prefix: "web/app", ..sources(Some(&side), &|_| None) };
+        for (given, meant) in [
+            ("caf\u{e9} \"x\".rs", "caf\u{e9} \"x\".rs"),
+            ("b/cafe\u{301} \"x\".rs", "caf\u{e9} \"x\".rs"),
+            ("web/app/deep/down/b.rs", "deep/down/b.rs"),
+            ("./a/web/app/deep/down/b.rs", "deep/down/b.rs"),
+            ("b.rs", "deep/down/b.rs"),
+            ("other.rs", "other.rs"),
+        ] {
+            let found =
+                anchor(vec![Finding { path: given.into(), ..finding("one", 1) }], &[], Filter::Added, 9, &sources);
+            let paths: Vec<&str> = found.findings.iter().map(|found| found.path.as_str()).collect();
+            assert_eq!(paths.first().copied().unwrap_or("other.rs"), meant, "{given}");
+        }
+    }
+
+    #[test]
+    fn a_quote_with_a_masked_secret_is_found() {
+        assert_eq!(place("login([redacted:PASSWORD])", 1, "x\nlogin(hunter2)\n"), Some((2, 2)));
     }
 
     #[test]

@@ -5,6 +5,8 @@
 pub mod comments;
 pub mod findings;
 pub mod guards;
+pub mod local;
+pub mod review;
 pub mod shape;
 
 use std::sync::LazyLock;

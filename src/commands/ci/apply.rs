@@ -7,7 +7,7 @@ use std::path::Path;
 use super::error::ProposalError;
 use super::github::trusted_recipe;
 use super::job::{Job, open, say, say_failure, trusted};
-use super::push::{Push, TREE};
+use super::push::{COMMITTER, Push, TREE};
 use super::trusted_policy;
 use crate::base::digest::sha256;
 use crate::bounded;
@@ -38,9 +38,6 @@ use crate::workspace::temporary::Temporary;
 
 /// The largest result or patch that is read.
 const LARGEST: u64 = 128 << 20;
-
-/// Who commits in CI.
-const COMMITTER: (&str, &str) = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com");
 
 /// The label of our pull requests.
 const LABEL: &str = "qwen";
@@ -134,14 +131,7 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     let server = job.variable("GITHUB_SERVER_URL");
     let own = Temporary::outside("ci-", place.root()).map_err(ProposalError::Space)?;
     let git = server::git(repository, own.path()).map_err(|error| ProposalError::Origin(error.to_string()))?;
-    let push = Push {
-        git,
-        branch: &branch,
-        kept: &kept,
-        token: job.inputs.token.as_ref(),
-        server: server.as_deref(),
-        committer: COMMITTER.1,
-    };
+    let push = Push { git, branch: &branch, kept: &kept, token: job.inputs.token.as_ref(), server: server.as_deref() };
     // The gate first, separately: what the policy refuses is refused whatever the branch is.
     if deliver(Delivery::DryRun)?.files.is_empty() {
         return Err(ProposalError::Empty.into());

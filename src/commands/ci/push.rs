@@ -6,6 +6,10 @@ use crate::deliver::DeliverError;
 use crate::git::{Git, more_configuration};
 use crate::secret::Secret;
 
+/// Who commits in CI.
+pub(super) const COMMITTER: (&str, &str) =
+    ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com");
+
 /// The trailer that names the tree of a commit of ours: a commit that somebody amended has another one.
 pub(super) const TREE: &str = "Qwen-Tree";
 
@@ -24,8 +28,6 @@ pub(super) struct Push<'a> {
     pub(super) token: Option<&'a Secret>,
     /// `GITHUB_SERVER_URL`.
     pub(super) server: Option<&'a str>,
-    /// The address that commits of ours have.
-    pub(super) committer: &'a str,
 }
 
 impl Push<'_> {
@@ -75,7 +77,7 @@ impl Push<'_> {
         let mut lines = shown.lines().map(str::trim);
         let mut next = || lines.next().unwrap_or_default();
         let (name, address, tree, id, trailer) = (next(), next(), next(), next(), next());
-        if address == self.committer && !tree.is_empty() && tree == trailer {
+        if address == COMMITTER.1 && !tree.is_empty() && tree == trailer {
             return Ok(());
         }
         let name: String = name.chars().filter(|c| !crate::hidden::is_foreign(*c)).take(60).collect();

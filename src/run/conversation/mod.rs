@@ -30,7 +30,8 @@ use crate::run::rules::judge::RunPolicyCheck;
 use crate::run::runner::servers::Renewing;
 use crate::run::stages::Setup;
 use crate::tools::ToolContext;
-use crate::verify::findings::NewSide;
+use crate::verify::findings::Sources;
+use crate::verify::review::Review;
 
 /// What a conversation is held with.
 pub struct Conversation<'a> {
@@ -48,8 +49,8 @@ pub struct Conversation<'a> {
 struct Question<'a> {
     /// The recipe's prompt.
     prompt: Option<String>,
-    /// The new side of the changes under review.
-    side: Option<NewSide>,
+    /// The changes under review.
+    review: Option<Review>,
     /// Where the answer is cached.
     kept: Option<Kept>,
     verification: &'a Verification,
@@ -72,7 +73,7 @@ impl Conversation<'_> {
         if let Some(nothing) = self.before(&verification, &check_environment).await? {
             return Ok(Answer::nothing_to_do(nothing));
         }
-        let (prompt, side) = match self.gathered(&outer).await? {
+        let (prompt, review) = match self.gathered(&outer).await? {
             Ok(gathered) => gathered,
             Err(nothing) => return Ok(Answer::nothing_to_do(nothing)),
         };
@@ -85,7 +86,7 @@ impl Conversation<'_> {
             Some(_) | None => None,
         };
         let question =
-            Question { prompt, side, kept, verification: &verification, check_environment: &check_environment };
+            Question { prompt, review, kept, verification: &verification, check_environment: &check_environment };
         let fresh = question.kept.as_ref().and_then(Kept::fresh);
         if let Some(answer) = fresh.and_then(|kept| self.cached(kept, &question)) {
             let message = "the cached answer is used: nothing that it depends on has changed".to_owned();
@@ -118,11 +119,11 @@ impl Conversation<'_> {
     async fn gathered(
         &self,
         outer: &RunPolicyCheck<'_>,
-    ) -> Result<Result<(Option<String>, Option<NewSide>), String>, Failure> {
+    ) -> Result<Result<(Option<String>, Option<Review>), String>, Failure> {
         let Some(active) = &self.setup.recipe else { return Ok(Ok((None, None))) };
         Ok(match self.setup.gatherer(active, self.stage, outer).gather().await? {
             Gathered::NothingToDo(name) => Err(format!("nothing to do: the input `{name}` is empty")),
-            Gathered::Inputs(inputs, side) => Ok((Some(active.prompt(&inputs)?), side)),
+            Gathered::Inputs(inputs, review) => Ok((Some(active.prompt(&inputs)?), review)),
         })
     }
 
@@ -134,8 +135,16 @@ impl Conversation<'_> {
 
     /// Completes an answer: its findings get their lines.
     fn answer(&self, text: String, mut taken: ParsedAnswer, denials: u64, question: &Question<'_>) -> Answer {
-        let readable = |path: &str| self.setup.readable(self.stage, path);
-        self.setup.wanted.anchor(&mut taken, question.side.as_ref(), &readable);
+        let review = question.review.as_ref();
+        let right = review.and_then(|review| review.right.as_deref());
+        let prefix = self.stage.repository.as_ref().map(|repository| repository.prefix.to_string_lossy());
+        let sources = Sources {
+            prefix: prefix.as_deref().unwrap_or_default(),
+            diff: review.map(|review| &review.side),
+            file: &|path: &str| self.setup.readable(self.stage, right, path),
+            masked: &|line: &str| (self.setup.masking.mask)(line.to_owned()).0,
+        };
+        self.setup.wanted.anchor(&mut taken, review, &sources);
         Answer { text, denials, taken, nothing_to_do: false }
     }
 

@@ -9,7 +9,8 @@ use crate::model::coerce::Parameters;
 use crate::model::repair::{self, Fragment, Reading};
 use crate::recipe::file::{Filter, Output, OutputKind, Rule, Severity};
 use crate::tool_name::ToolId;
-use crate::verify::findings::{self, Finding, NewSide};
+use crate::verify::findings::{self, Finding, Sources};
+use crate::verify::review::{Coverage, Review};
 
 use crate::run::error::AnswerError;
 
@@ -221,18 +222,36 @@ impl AnswerSpec {
         (before - found.len()) as u64
     }
 
-    /// Matches findings with their lines; does nothing if none were asked for.
-    pub fn anchor(&self, taken: &mut ParsedAnswer, diff: Option<&NewSide>, file: &dyn Fn(&str) -> Option<String>) {
+    /// Matches findings with their lines, and adds what was found without the model; does nothing if none were asked
+    /// for. The answer then has what counts alone, with paths of the repository.
+    pub fn anchor(&self, taken: &mut ParsedAnswer, review: Option<&Review>, sources: &Sources<'_>) {
         if self.kind != OutputKind::Findings {
             return;
         }
         let given = taken.structured.as_ref().and_then(|value| value.get("findings")).cloned().unwrap_or_default();
         let given: Vec<Finding> = serde_json::from_value(given).unwrap_or_default();
-        let anchored = findings::anchor(given, &self.rules, self.filter, self.most, diff, file);
-        taken.fails = findings::fails(&anchored.findings, self.fail_on);
-        taken.findings = anchored.findings.iter().filter_map(|finding| serde_json::to_value(finding).ok()).collect();
-        taken.places = anchored.places;
+        let anchored = findings::anchor(given, &self.rules, self.filter, self.most, sources);
+        let mut all = review.map(|review| review.local.clone()).unwrap_or_default();
+        taken.places = all.iter().map(|local| sources.place(local)).collect();
+        taken.places.extend(anchored.places);
+        all.extend(anchored.findings);
+        taken.fails = findings::fails(&all, self.fail_on);
         taken.dropped.extend(anchored.dropped);
+        for finding in all.iter_mut().filter(|_| !sources.prefix.is_empty()) {
+            finding.path = format!("{}/{}", sources.prefix, finding.path);
+        }
+        taken.findings = all.iter().filter_map(|finding| serde_json::to_value(finding).ok()).collect();
+        let coverage = review.map(|review| &review.coverage);
+        // A schema of the caller's own stays as it is.
+        if taken.structured.as_ref().is_none_or(|value| value.get("findings").is_some()) {
+            let mut value = serde_json::json!({"findings": taken.findings, "dropped": taken.dropped});
+            if let Some(coverage) = coverage {
+                value["coverage"] = serde_json::to_value(coverage).unwrap_or_default();
+            }
+            taken.structured = Some(value);
+        }
+        let lines = all.iter().map(findings::line).chain(coverage.map(Coverage::sentence));
+        taken.text = Some(lines.collect::<Vec<_>>().join("\n"));
     }
 
     fn message(&self, text: &str) -> String {

@@ -27,10 +27,14 @@ const GENERATED: [&str; 14] = [
     "yarn.lock",
 ];
 
-/// Tells whether a path names a lock file.
+/// Ends of names of files that programs write.
+const GENERATED_ENDS: [&str; 7] = [".min.js", ".min.css", ".map", ".snap", "_pb2.py", ".pb.go", ".g.dart"];
+
+/// Tells whether a path names a lock file or another one that programs write.
 pub fn is_generated(path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     GENERATED.iter().any(|lock| lock.as_bytes() == name)
+        || GENERATED_ENDS.iter().any(|end| name.len() > end.len() && name.ends_with(end.as_bytes()))
 }
 
 /// Tells git which index the commit is made from; other variables of a hook are not passed on.
@@ -43,9 +47,14 @@ pub fn git_of(git: Git, hook: Option<&FromHook>) -> Git {
 
 /// Reads a text from the index, or from the commit that the hook looks at.
 pub fn text_of(hook: &FromHook, repository: &Repository, path: &RelPath) -> Option<String> {
+    text_at(&git_of(repository.git(), Some(hook)), hook.revision.as_deref().unwrap_or_default(), repository, path)
+}
+
+/// Reads a text from a commit, or from the index if the revision is empty.
+pub fn text_at(git: &Git, revision: &str, repository: &Repository, path: &RelPath) -> Option<String> {
     let name = crate::change::patch::name_in_repository(&repository.prefix, path);
-    let object = format!("{}:{}", hook.revision.as_deref().unwrap_or_default(), String::from_utf8_lossy(&name));
-    let content = git_of(repository.git(), Some(hook)).run(&["cat-file", "blob", &object], b"").ok()?;
+    let object = format!("{revision}:{}", String::from_utf8_lossy(&name));
+    let content = git.run(&["cat-file", "blob", &object], b"").ok()?;
     Some(String::from_utf8_lossy(&content).into_owned())
 }
 
@@ -63,10 +72,10 @@ mod tests {
 
     #[test]
     fn lock_files_are_known_by_their_name_in_every_folder() {
-        for path in ["Cargo.lock", "web/package-lock.json", "go.sum"] {
+        for path in ["Cargo.lock", "web/package-lock.json", "go.sum", "a/b.min.js", "x_pb2.py"] {
             assert!(is_generated(path.as_bytes()), "{path}");
         }
-        for path in ["lock", "src/Cargo.lock.rs", "Cargo.lock/x", ""] {
+        for path in ["lock", "src/Cargo.lock.rs", "Cargo.lock/x", "", ".map"] {
             assert!(!is_generated(path.as_bytes()), "{path}");
         }
     }

@@ -10,10 +10,11 @@ use crate::git::repository::Repository;
 use crate::path::RelPath;
 use crate::policy::Facts;
 use crate::policy::Policy;
-use crate::recipe::file::{Context, DiffKind, OnEmpty, Truncate};
+use crate::recipe::file::{Context, OnEmpty, Truncate};
 use crate::recipe::params::normalised;
 use crate::recipe::render::{Renderer, TemplateProblem, plain};
-use crate::verify::{findings, middle_cut};
+use crate::verify::middle_cut;
+use crate::verify::review::Review;
 use crate::workspace::Workspace;
 use crate::workspace::ignore::Source;
 use crate::workspace::walk::{Filter, walk};
@@ -21,7 +22,6 @@ use crate::workspace::walk::{Filter, walk};
 use crate::run::error::{ContextError, Failure, InputProblem};
 use crate::run::recipe::Active;
 use crate::run::recipe::checks::{self, Place, action};
-use crate::run::recipe::from_hook::{git_of, is_generated};
 use crate::run::runner::Runner;
 
 /// Maximum bytes of an input that sets no limit.
@@ -54,8 +54,8 @@ pub struct Gatherer<'a> {
 
 /// The result of gathering.
 pub enum Gathered {
-    /// The inputs, by name, and the new side of the changes among them.
-    Inputs(Vec<(String, String)>, Option<findings::NewSide>),
+    /// The inputs, by name, and the changes under review among them.
+    Inputs(Vec<(String, String)>, Option<Review>),
     /// An input is empty, so there is nothing to do: its name.
     NothingToDo(String),
 }
@@ -65,11 +65,11 @@ impl Gatherer<'_> {
     pub async fn gather(&self) -> Result<Gathered, Failure> {
         let renderer = self.active.renderer(&[]);
         let mut inputs = Vec::new();
-        let mut side: Option<findings::NewSide> = None;
+        let mut reviewed: Option<Review> = None;
         let mut total = 0;
         for context in self.active.recipe.context() {
             let name = context.name.value.clone();
-            let text = self.input(context, &renderer).await?;
+            let (text, review) = self.input(context, &renderer).await?;
             if text.trim().is_empty() {
                 match context.on_empty.unwrap_or_default() {
                     OnEmpty::Continue => {}
@@ -79,8 +79,11 @@ impl Gatherer<'_> {
                     }
                 }
             }
-            if context.diff.is_some() {
-                side.get_or_insert_default().extend(findings::new_side(&text));
+            if let Some(review) = review {
+                match &mut reviewed {
+                    Some(reviewed) => reviewed.add(review),
+                    None => reviewed = Some(review),
+                }
             }
             let text = cut(text, context).map_err(|problem| failure(&name, InputProblem::TooLarge(problem)))?;
             total += text.len();
@@ -89,25 +92,25 @@ impl Gatherer<'_> {
             }
             inputs.push((name, (self.redact)(text).0));
         }
-        Ok(Gathered::Inputs(inputs, side))
+        Ok(Gathered::Inputs(inputs, reviewed))
     }
 
-    async fn input(&self, context: &Context, renderer: &Renderer) -> Result<String, Failure> {
+    async fn input(&self, context: &Context, renderer: &Renderer) -> Result<(String, Option<Review>), Failure> {
         let name = &context.name.value;
         let rendered = |template: &str| {
             renderer.text(template).map_err(|problem| unrendered(name, problem, "correct the parameter"))
         };
         if let Some(words) = &context.run {
-            return self.command(context, words, renderer).await;
+            return Ok((self.command(context, words, renderer).await?, None));
         }
         if let Some(file) = &context.file {
             let path = rendered(file.as_str())?;
             let normal = normalised(&path).ok_or_else(|| failure(name, InputProblem::Outside(path)))?;
-            return self.file(context, &normal);
+            return Ok((self.file(context, &normal)?, None));
         }
         if let Some(globs) = &context.glob {
             let globs = globs.iter().map(|glob| rendered(glob.as_str())).collect::<Result<Vec<_>, _>>()?;
-            return self.files(context, globs);
+            return Ok((self.files(context, globs)?, None));
         }
         if let Some(kind) = context.diff {
             let range = match &context.range {
@@ -117,13 +120,13 @@ impl Gatherer<'_> {
                     .map_err(|problem| unrendered(name, problem, "give a revision"))?
                     .pop(),
             };
-            return self.diff(name, kind, range.as_deref());
+            return self.diff(name, kind, range.as_deref()).map(|(text, review)| (text, Some(review)));
         }
         if let Some(param) = &context.param {
             let value = self.active.bound.get(param.as_str());
-            return Ok(value.map(plain).unwrap_or_default());
+            return Ok((value.map(plain).unwrap_or_default(), None));
         }
-        Ok(self.active.standard_input.clone().unwrap_or_default())
+        Ok((self.active.standard_input.clone().unwrap_or_default(), None))
     }
 
     /// Reads the files that globs match.
@@ -197,64 +200,9 @@ impl Gatherer<'_> {
             Err(error) => Err(failure(name, InputProblem::Unreadable(error))),
         }
     }
-
-    /// Asks git for a change, with plumbing options that the user's configuration cannot alter; files that must not be
-    /// read are left out.
-    fn diff(&self, name: &str, kind: DiffKind, range: Option<&str>) -> Result<String, Failure> {
-        let repository = self.repository.ok_or_else(|| failure(name, InputProblem::NoRepository))?;
-        let failed = |error: String| failure(name, InputProblem::Diff(error));
-        let git = repository.without_filters().map_err(|error| failed(error.to_string()))?;
-        let git = git_of(git, self.from_hook);
-        let mut base: Vec<String> = match (kind, range) {
-            (DiffKind::Staged, _) => vec!["--cached".into()],
-            (DiffKind::Worktree, _) => vec![repository.head.clone().unwrap_or_else(|| EMPTY_TREE.into())],
-            (DiffKind::Range, Some(range)) => vec!["--end-of-options".into(), range.to_owned()],
-            (DiffKind::Range, None) => return Err(failed("`diff: range` without a range".into())),
-        };
-        base.push("--".into());
-        let run = |options: &[&str], paths: &[String]| {
-            let mut arguments: Vec<String> = vec!["diff".into()];
-            arguments.extend(options.iter().map(|option| (*option).to_owned()));
-            arguments.extend(base.iter().cloned());
-            arguments.extend_from_slice(paths);
-            git.run(&arguments, b"").map_err(|error| failed(error.to_string()))
-        };
-        let names = run(&["--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv"], &[])?;
-        let mut paths = vec![":(top)".to_owned()];
-        let mut all_denied = true;
-        let may_read = self.policy.reader(self.facts);
-        for path in names.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
-            let top = RelPath::from_bytes(path);
-            let inside = top.as_ref().and_then(|path| RelPath::below(repository.prefix.as_path(), path.as_path()));
-            let readable =
-                inside.is_some_and(|path| may_read(&path)) && !(self.from_hook.is_some() && is_generated(path));
-            if readable {
-                all_denied = false;
-            } else {
-                paths.push(format!(":(top,exclude,literal){}", String::from_utf8_lossy(path)));
-            }
-        }
-        if all_denied {
-            return Ok(String::new());
-        }
-        let options = [
-            "--no-ext-diff",
-            "--no-textconv",
-            "--no-color",
-            "--src-prefix=a/",
-            "--dst-prefix=b/",
-            "--find-renames",
-            "--no-indent-heuristic",
-            "-U3",
-        ];
-        Ok(String::from_utf8_lossy(&run(&options, &paths)?).into_owned())
-    }
 }
 
-/// The tree without files, for a repository without a commit.
-const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
-
-fn failure(name: &str, problem: InputProblem) -> Failure {
+pub(super) fn failure(name: &str, problem: InputProblem) -> Failure {
     ContextError { name: name.to_owned(), problem }.into()
 }
 

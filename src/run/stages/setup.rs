@@ -1,6 +1,5 @@
 //! Holds everything that a run needs before its first request, from flags, environment and files.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::asked::Asked;
@@ -237,12 +236,14 @@ impl Setup {
     }
 
     /// Returns a file's staged text, if it may be read; the path is relative to the repository.
-    pub fn readable(&self, stage: &Stage, path: &str) -> Option<String> {
-        let prefix = stage.repository.as_ref().map(|repository| repository.prefix.clone()).unwrap_or(RelPath::root());
-        let path = RelPath::below(prefix.as_path(), Path::new(path)).or_else(|| RelPath::new(path))?;
+    pub fn readable(&self, stage: &Stage, right: Option<&str>, path: &str) -> Option<String> {
+        let path = RelPath::new(path)?;
         self.rules.outer.may_read(&path, &self.facts(stage)).ok()?;
         if let (Some(hook), Some(repository)) = (&self.input.from_hook, &stage.repository) {
             return from_hook::text_of(hook, repository, &path);
+        }
+        if let (Some(right), Some(repository)) = (right, &stage.repository) {
+            return from_hook::text_at(&repository.git(), right, repository, &path);
         }
         let entry = stage.workspace.entry(&path).ok()?;
         entry.content().map(|content| String::from_utf8_lossy(content).into_owned())

@@ -1,0 +1,148 @@
+//! Finds problems of a change that no model is needed for, in files that a model must not see, too.
+
+use std::path::{Component, Path};
+
+use super::findings::{Confidence, Finding, NewSide, Source};
+use crate::policy::protected::{fold, secret_name};
+use crate::recipe::file::Severity;
+
+/// Findings at most; more say nothing new.
+const MOST: usize = 100;
+
+/// The mode of a link in git.
+const LINK: &str = "120000";
+
+/// The mode of a submodule in git.
+const SUBMODULE: &str = "160000";
+
+/// A file that a change touches, as `git diff --raw -z` lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// Relative to the repository, never quoted.
+    pub path: Vec<u8>,
+    /// Its mode before.
+    pub before: String,
+    /// Its mode after.
+    pub after: String,
+    /// `A`, `M`, `D` or `T`.
+    pub status: char,
+}
+
+/// Reads the output of `git diff --raw -z --no-renames`.
+pub fn changed(raw: &[u8]) -> Vec<Changed> {
+    let mut words = raw.split(|byte| *byte == 0);
+    let mut files = Vec::new();
+    while let (Some(head), Some(path)) = (words.next(), words.next()) {
+        let head = String::from_utf8_lossy(head);
+        let fields: Vec<&str> = head.trim_start_matches(':').split(' ').collect();
+        let [before, after, _, _, status] = fields[..] else { continue };
+        let status = status.chars().next().unwrap_or('M');
+        files.push(Changed { path: path.to_vec(), before: before.to_owned(), after: after.to_owned(), status });
+    }
+    files
+}
+
+/// Looks at one file of a change. `path` is relative to the workspace, `side` has the lines that the diff shows.
+pub fn problems(file: &Changed, path: &str, side: &NewSide) -> Vec<Finding> {
+    if file.status == 'D' {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut add = |rule: &str, severity: Severity, line: u64, message: String| {
+        found.push(Finding {
+            rule_id: format!("qwen/{rule}"),
+            severity,
+            path: path.to_owned(),
+            start_line: line,
+            end_line: line,
+            quote: String::new(),
+            message,
+            confidence: Confidence::High,
+            suggestion: None,
+            source: Source::Local,
+        });
+    };
+    let full = String::from_utf8_lossy(&file.path);
+    if let Some(name) = secret_name(&fold(&full)) {
+        let text = format!("a file for secrets ({name}) is part of the change; no model looked at it");
+        add("denied-file", Severity::Error, 1, text);
+        return found;
+    }
+    let lines = side.get(path).into_iter().flatten();
+    if file.after == SUBMODULE && file.before != SUBMODULE {
+        add("submodule", Severity::Warning, 1, "a submodule is added: its code is not part of the review".to_owned());
+    } else if file.after == LINK {
+        let target = lines.filter(|(_, (_, is_added))| *is_added).map(|(_, (text, _))| text).next();
+        if let Some(target) = target.filter(|target| leads_out(&full, target)) {
+            let target: String = target.chars().filter(|c| !crate::hidden::is_foreign(*c)).take(200).collect();
+            add("link-outside", Severity::Error, 1, format!("the link leads out of the repository: {target}"));
+        }
+    } else {
+        for (number, (text, _)) in lines.filter(|(_, (_, is_added))| *is_added) {
+            if let Some(c) = text.chars().find(|c| deceives(*c)) {
+                let text = format!("the line has the invisible character U+{:04X}", u32::from(c));
+                add("hidden-character", Severity::Error, *number, text);
+            }
+        }
+    }
+    found.truncate(MOST);
+    found
+}
+
+/// Tells whether the target of a link is absolute or above the repository's top.
+fn leads_out(path: &str, target: &str) -> bool {
+    let mut depth = Path::new(path).components().count().saturating_sub(1);
+    for part in Path::new(target).components() {
+        match part {
+            Component::RootDir | Component::Prefix(_) => return true,
+            Component::ParentDir if depth == 0 => return true,
+            Component::ParentDir => depth -= 1,
+            Component::CurDir => {}
+            Component::Normal(_) => depth += 1,
+        }
+    }
+    false
+}
+
+/// Tells whether a character changes the order of others, or is a tag or a space without width. Joiners, which scripts
+/// and emoji need, are left out.
+fn deceives(c: char) -> bool {
+    matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'
+        | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::findings::new_side;
+
+    fn rules(raw: &str, diff: &str) -> Vec<String> {
+        let side = new_side(diff);
+        changed(raw.as_bytes())
+            .iter()
+            .flat_map(|file| problems(file, &String::from_utf8_lossy(&file.path), &side))
+            .map(|found| format!("{}:{} {}", found.path, found.start_line, found.rule_id))
+            .collect()
+    }
+
+    #[test]
+    fn what_no_model_may_see_is_a_finding_by_itself() {
+        let raw = ":000000 100644 0 1 A\0.env\0:100644 100644 1 2 M\0sub/\u{e4} id_rsa\0:000000 100644 0 1 A\0x/id_rsa.bak\0:100644 000000 1 0 D\0a.pem\0:000000 100644 0 1 A\0.env.example\0";
+        assert_eq!(rules(raw, ""), [".env:1 qwen/denied-file", "x/id_rsa.bak:1 qwen/denied-file"]);
+    }
+
+    #[test]
+    fn links_that_lead_out_submodules_and_invisible_characters_are_findings() {
+        let raw = ":000000 120000 0 1 A\0d/out\0:000000 120000 0 1 A\0d/in\0:000000 120000 0 1 A\0abs\0:000000 160000 0 1 A\0lib\0:100644 100644 1 2 M\0a.rs\0";
+        let diff = "+++ b/d/out\n@@ -0,0 +1 @@\n+../../x\n+++ b/d/in\n@@ -0,0 +1 @@\n+../x\n+++ b/abs\n@@ -0,0 +1 @@\n+/etc/passwd\n+++ b/a.rs\n@@ -4 +4,3 @@\n-x\n+ok \u{1f468}\u{200d}\u{1f469} na\u{ef}ve\n+if a\u{202e} {\n }\n";
+        assert_eq!(
+            rules(raw, diff),
+            [
+                "d/out:1 qwen/link-outside",
+                "abs:1 qwen/link-outside",
+                "lib:1 qwen/submodule",
+                "a.rs:5 qwen/hidden-character"
+            ]
+        );
+    }
+}
