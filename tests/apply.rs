@@ -473,3 +473,63 @@ fn a_link_is_delivered_only_to_where_everything_may_be_read_and_written() {
         assert_eq!(apply(&link(name, target)).code, 0, "{target}");
     }
 }
+
+/// Two hunks of `a.txt`, the second with two runs of changed lines, and a new file.
+fn three_hunks() -> (Project, String) {
+    let project = Project::new().file("a.txt", lines(0..60)).git();
+    let patch = patch(&project, |project| {
+        let text = lines(0..60).replace("line 5\n", "five\n").replace("line 50\n", "fifty\n");
+        write(project, "a.txt", text.replace("line 53\n", "fifty-three\n"));
+        write(project, "sub/new.txt", "new\n");
+    });
+    (project, patch)
+}
+
+#[test]
+fn hunks_are_listed_with_the_numbers_that_choose_them_and_nothing_is_written() {
+    let (project, patch) = three_hunks();
+    let before = project.tree();
+    let listed = project.qwen(&["apply", "--list", &patch]);
+    let text = "1  a.txt        lines 3-9  +1 -1\n\
+                2  a.txt        lines 48-57  +2 -2  parts 2.1-2.2\n\
+                3  sub/new.txt  line 1  +1\n";
+    assert_eq!((listed.code, listed.stdout.as_str()), (0, text), "{}", listed.stderr);
+    let listed: Value =
+        serde_json::from_str(&project.qwen(&["apply", "--list", "-o", "result", &patch]).stdout).unwrap();
+    let second = json!({"number": 2, "path": "a.txt", "lines": [48, 57], "added": 2, "removed": 2, "runs": 2});
+    assert_eq!((&listed["of"], &listed["hunks"][1]), (&json!(3), &second));
+    assert_eq!(project.tree(), before);
+}
+
+#[test]
+fn what_is_chosen_is_applied_and_nothing_else() {
+    let (project, patch) = three_hunks();
+    let chosen = project.qwen(&["apply", "--hunks", "2.2", "--files", "sub/**", &patch]);
+    assert!(chosen.stdout.contains("changed 2 files (2 of 3 hunks)\n"), "{}{}", chosen.stdout, chosen.stderr);
+    assert_eq!(project.read("a.txt"), lines(0..60).replace("line 53\n", "fifty-three\n"));
+    assert_eq!(project.read("sub/new.txt"), "new\n");
+    project.run_git(&["add", "-A"]);
+    project.run_git(&["commit", "-q", "-m", "a part"]);
+    // The rest fits what the first choice has left.
+    let rest = project.qwen(&["apply", "--hunks", "1,2.1", "-o", "result", &patch]);
+    let rest: Value = serde_json::from_str(&rest.stdout).unwrap_or_else(|_| panic!("{}", rest.stderr));
+    assert_eq!(rest["selected"], json!({"hunks": ["1", "2.1"], "of": 3}));
+    let whole = lines(0..60).replace("line 5\n", "five\n").replace("line 50\n", "fifty\n");
+    assert_eq!(project.read("a.txt"), whole.replace("line 53\n", "fifty-three\n"));
+}
+
+#[test]
+fn a_choice_that_fits_nothing_is_a_usage_error_and_only_chosen_paths_are_judged() {
+    let (project, patch) = three_hunks();
+    let before = project.tree();
+    assert_refused(&project.qwen(&["apply", "--hunks", "4", &patch]), 2, "no hunk 4; the patch has hunks 1 to 3");
+    assert_refused(&project.qwen(&["apply", "--hunks", ",", &patch]), 2, "the list of hunks is empty");
+    assert_refused(&project.qwen(&["apply", "--files", "*.rs", &patch]), 2, "no file of hunks 1 to 3 matches `*.rs`");
+    assert_eq!(project.tree(), before);
+
+    write(&project, "x.yaml", "extends: builtin:edit\npaths: { write: { deny: [\"sub/**\"] } }\n");
+    let policy = project.root().join("x.yaml").display().to_string();
+    assert_refused(&project.qwen(&["apply", "--policy", &policy, "--hunks", "3", &patch]), 60, "sub/new.txt");
+    let allowed = project.qwen(&["apply", "--policy", &policy, "--hunks", "1", &patch]);
+    assert_eq!(allowed.code, 0, "{}", allowed.stderr);
+}

@@ -13,6 +13,7 @@ pub mod patch;
 mod patch_parser;
 pub mod patch_reader;
 pub mod replace;
+pub mod selection;
 pub mod syntax;
 pub mod text;
 

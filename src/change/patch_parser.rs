@@ -3,7 +3,7 @@
 use super::binary;
 use super::diff::lines;
 use super::git_name;
-use super::patch_reader::{Body, FilePatch, Hunk, Patch, PatchError};
+use super::patch_reader::{Body, ChangedLines, FilePatch, Hunk, Patch, PatchError};
 use crate::path::RelPath;
 
 impl Patch {
@@ -222,8 +222,8 @@ impl<'a> Reader<'a> {
             to_end: true,
             old: Vec::new(),
             new: Vec::new(),
+            runs: Vec::new(),
         };
-        let mut is_change = false;
         while old_left > 0 || new_left > 0 {
             let line = self.peek().ok_or_else(|| self.wrong("the patch ends within a hunk"))?;
             let (mark, rest) = line.split_first().map_or((b' ', b"".as_slice()), |(mark, rest)| (*mark, rest));
@@ -239,8 +239,12 @@ impl<'a> Reader<'a> {
                 return Err(self.wrong("the hunk has more lines than its header says"));
             }
             self.at += 1;
-            hunk.to_end = !(in_old && in_new);
-            is_change |= hunk.to_end;
+            let is_change = !(in_old && in_new);
+            if is_change && !(hunk.to_end && !hunk.runs.is_empty()) {
+                let (old, new) = (hunk.old.len(), hunk.new.len());
+                hunk.runs.push(ChangedLines { old: old..old, new: new..new });
+            }
+            hunk.to_end = is_change;
             let mut content = rest.to_vec();
             if self.peek().is_some_and(|next| next.starts_with(b"\\ ")) {
                 self.at += 1;
@@ -256,8 +260,11 @@ impl<'a> Reader<'a> {
                 new_left -= 1;
                 hunk.new.push(content);
             }
+            if let Some(run) = hunk.runs.last_mut().filter(|_| is_change) {
+                (run.old.end, run.new.end) = (hunk.old.len(), hunk.new.len());
+            }
         }
-        if !is_change {
+        if hunk.runs.is_empty() {
             return Err(PatchError::Syntax { line: header_line, reason: "a hunk without a change".to_owned() });
         }
         Ok(hunk)

@@ -1,6 +1,7 @@
 //! Applies patches: exactly or not at all.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::binary;
 use super::change_set::{ChangeSet, Entry};
@@ -94,6 +95,17 @@ pub struct Hunk {
     pub old: Vec<Vec<u8>>,
     /// The new lines.
     pub new: Vec<Vec<u8>>,
+    /// The lines that change, in order; between and around them are lines of context.
+    pub runs: Vec<ChangedLines>,
+}
+
+/// Lines of a hunk that change together: no line of context is between them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedLines {
+    /// Where they are in [`Hunk::old`].
+    pub old: Range<usize>,
+    /// Where they are in [`Hunk::new`].
+    pub new: Range<usize>,
 }
 
 impl Patch {
@@ -367,6 +379,7 @@ impl Hunk {
             to_end: self.to_end,
             old: self.new.clone(),
             new: self.old.clone(),
+            runs: self.runs.iter().map(|run| ChangedLines { old: run.new.clone(), new: run.old.clone() }).collect(),
         }
     }
 }

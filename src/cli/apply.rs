@@ -14,6 +14,7 @@ Example:
   qwen -o result 'fix the typo in README' > result.json
   qwen apply --check result.json && qwen apply result.json
   git diff --binary main topic | qwen apply -
+  qwen apply --list result.json && qwen apply --hunks 1,3-4 result.json
 Changes made since are merged if they do not overlap; otherwise nothing is written, and exit code 63 names each place.";
 
 /// The flags of `apply`.
@@ -25,6 +26,15 @@ pub struct ApplyArgs {
     /// Policy to apply to the changes [default: builtin:edit]
     #[arg(long, value_name = "FILE|builtin:NAME", value_parser = not_blank)]
     pub policy: Option<String>,
+    /// Apply only these hunks, as --list numbers them: `1,3-5,7.2`
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub hunks: Option<String>,
+    /// Apply only the hunks of these files; with --hunks both
+    #[arg(long, value_name = "GLOB", value_parser = not_blank)]
+    pub files: Vec<String>,
+    /// List the hunks with their numbers, and write nothing
+    #[arg(long, conflicts_with_all = ["hunks", "files", "check", "commit", "branch", "message"])]
+    pub list: bool,
     /// Only check whether the changes apply
     #[arg(long)]
     pub check: bool,

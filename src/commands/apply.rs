@@ -2,14 +2,19 @@
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use super::console::{print, read};
 use super::error::CommandError;
+use super::listed;
 use crate::cli::apply::ApplyArgs;
+use crate::deliver::propose::{Proposal, Wanted};
 use crate::deliver::{self, Delivery, DeliveryRequest, Site};
 use crate::emit::safe::one_line;
+use crate::emit::words::count;
 use crate::emit::{Format, to_line};
 use crate::exit::Exit;
+use crate::policy::glob::Glob;
 use crate::policy::redact::Secrets;
 use crate::run::Failure;
 use crate::run::error::SetupError;
@@ -26,6 +31,10 @@ const SUBJECT: &str = "Apply a proposed change";
 pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let place = Place::open(arguments.workspace.cd.as_deref(), environment)?;
     let input = read(&arguments.from, environment)?;
+    if arguments.list {
+        return list(&input, &place, arguments.output_format.unwrap_or_default(), out);
+    }
+    let wanted = wanted(arguments)?;
     let chosen: policy_layers::PolicySelection = place.policy(arguments.policy.as_deref(), true, environment)?;
     let how = delivery(arguments)?;
     let undo = match &how {
@@ -46,22 +55,60 @@ pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dy
         .map_err(SetupError::SecretPatterns)?;
     let facts = place.facts(environment);
     let rules = Rules { policy: &chosen.policy, facts: &facts, secrets: &secrets, also: &|_| Ok(()) };
-    let request = Request { input: &input, digest: None, fit: Fit::Merge, how, max_files: None, max_patch_bytes: None };
+    let request = Request {
+        input: &input,
+        wanted: wanted.as_ref(),
+        digest: None,
+        fit: Fit::Merge,
+        how,
+        max_files: None,
+        max_patch_bytes: None,
+    };
     let applied = apply(&request, &rules, &site)?;
     match arguments.output_format.unwrap_or_default() {
         Format::Text => print(out, &text(&applied, arguments.check, &run_id)),
         Format::Patch => super::console::print_bytes(out, &applied.delivered.patch),
         Format::Json | Format::StreamJson | Format::Result => {
-            let Applied { delivered, merged, taken_back, .. } = &applied;
-            let merged: Vec<String> = merged.iter().map(|path| path.to_string_lossy()).collect();
-            let value = serde_json::json!({
-                "files": delivered.files, "applied": delivered.applied, "commit": delivered.commit,
-                "branch": delivered.branch, "warnings": delivered.warnings, "merged": merged,
-                "taken_back": taken_back, "run_id": run_id,
-                "root": String::from_utf8_lossy(site.root.as_os_str().as_bytes()),
-            });
-            print(out, &(to_line(&value) + "\n"))
+            print(out, &(to_line(&object(&applied, &run_id, site.root)) + "\n"))
         }
+    }
+}
+
+/// Returns what happened as JSON.
+fn object(applied: &Applied, run_id: &str, root: &Path) -> serde_json::Value {
+    let Applied { delivered, merged, taken_back, .. } = applied;
+    let merged: Vec<String> = merged.iter().map(|path| path.to_string_lossy()).collect();
+    let mut value = serde_json::json!({
+        "files": delivered.files, "applied": delivered.applied, "commit": delivered.commit,
+        "branch": delivered.branch, "warnings": delivered.warnings, "merged": merged,
+        "taken_back": taken_back, "run_id": run_id,
+        "root": String::from_utf8_lossy(root.as_os_str().as_bytes()),
+    });
+    if let Some(chosen) = &applied.chosen {
+        value["selected"] = serde_json::json!(chosen);
+    }
+    value
+}
+
+fn wanted(arguments: &ApplyArgs) -> Result<Option<Wanted>, CommandError> {
+    if arguments.hunks.is_none() && arguments.files.is_empty() {
+        return Ok(None);
+    }
+    let files: Result<Vec<Glob>, String> = arguments.files.iter().map(|glob| Glob::new(glob)).collect();
+    Ok(Some(Wanted { hunks: arguments.hunks.clone(), files: files.map_err(CommandError::Glob)? }))
+}
+
+/// Prints the hunks of a proposal with their numbers.
+fn list(input: &[u8], place: &Place, format: Format, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let patch = Proposal::read(input, None)?.parsed()?;
+    let prefix = place.repository().map(|repository| repository.prefix.clone()).unwrap_or_default();
+    let hunks = listed::hunks(&patch, &prefix);
+    match format {
+        Format::Text => print(out, &listed::text(&hunks)),
+        Format::Json | Format::StreamJson | Format::Result => {
+            print(out, &(to_line(&serde_json::json!({"of": hunks.len(), "hunks": hunks})) + "\n"))
+        }
+        Format::Patch => Err(CommandError::ListAsPatch.into()),
     }
 }
 
@@ -86,7 +133,7 @@ fn delivery(arguments: &ApplyArgs) -> Result<Delivery, CommandError> {
 
 /// Says what happened, one file a line.
 fn text(applied: &Applied, check: bool, run_id: &str) -> String {
-    let Applied { delivered, merged, is_empty, taken_back } = applied;
+    let Applied { delivered, merged, is_empty, taken_back, chosen, checks } = applied;
     let mut text = String::new();
     for run in taken_back {
         text.push_str(&format!("rolled back the interrupted delivery of run {run}\n"));
@@ -115,7 +162,14 @@ fn text(applied: &Applied, check: bool, run_id: &str) -> String {
         text.push_str(&format!("warning: {}\n", one_line(warning)));
     }
     let verb = if check { "would change" } else { "changed" };
-    text.push_str(&format!("{verb} {}\n", crate::emit::words::count(delivered.files.len() as u64, "file")));
+    let part = chosen.as_ref().map(|chosen| format!(" ({} of {})", chosen.number, count(chosen.of as u64, "hunk")));
+    let files = count(delivered.files.len() as u64, "file");
+    text.push_str(&format!("{verb} {files}{}\n", part.unwrap_or_default()));
+    if chosen.as_ref().is_some_and(|chosen| chosen.number < chosen.of || chosen.hunks.len() > chosen.number) {
+        for check in checks {
+            text.push_str(&format!("the checks ran on the whole change; run them again: {}\n", one_line(check)));
+        }
+    }
     if let Some(commit) = &delivered.commit {
         let branch = delivered.branch.as_ref().map(|branch| format!(" on {}", one_line(branch))).unwrap_or_default();
         text.push_str(&format!("commit {commit}{branch}\n"));

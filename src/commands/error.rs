@@ -32,6 +32,12 @@ pub(super) enum CommandError {
     /// `--message` has no commit.
     #[error("--message without a commit")]
     MessageAlone,
+    /// The list of hunks is no patch.
+    #[error("--list cannot print a patch")]
+    ListAsPatch,
+    /// `--files` is not a glob.
+    #[error("--files: {0}")]
+    Glob(String),
     /// `--message` is not a message.
     #[error("--message: {0}")]
     Message(#[from] MessageError),
@@ -43,7 +49,10 @@ impl CliError for CommandError {
             CommandError::Input { .. } | CommandError::Arguments(_) | CommandError::NotObject => Exit::Input,
             CommandError::Manual { .. } | CommandError::Isolation(_) => Exit::Failed,
             CommandError::Temporary(_) => Exit::Conflict,
-            CommandError::MessageAlone | CommandError::Message(_) => Exit::Usage,
+            CommandError::MessageAlone
+            | CommandError::ListAsPatch
+            | CommandError::Glob(_)
+            | CommandError::Message(_) => Exit::Usage,
         }
     }
 
@@ -55,6 +64,8 @@ impl CliError for CommandError {
             CommandError::Arguments(_) => "write a JSON object",
             CommandError::NotObject => "write '{\"file_path\": \"README.md\"}'",
             CommandError::MessageAlone => "add --commit or --branch NAME",
+            CommandError::ListAsPatch => "use -o text or -o result",
+            CommandError::Glob(_) => "write a glob such as 'src/**'",
             CommandError::Message(_) => "give a short first line",
         }))
     }

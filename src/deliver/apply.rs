@@ -402,7 +402,10 @@ impl<'a> Applied<'a> {
             }
             return match cause {
                 DeliverError::Io { message, hint, .. } => DeliverError::Io { message, hint, rolled_back: true },
-                DeliverError::Conflict { .. } | DeliverError::Input { .. } | DeliverError::Denied { .. } => cause,
+                DeliverError::Conflict { .. }
+                | DeliverError::Input { .. }
+                | DeliverError::Denied { .. }
+                | DeliverError::Selection(_) => cause,
             };
         }
         let hint = match &self.journal {

@@ -1,5 +1,6 @@
 //! Defines why nothing was delivered.
 
+use crate::change::selection::SelectionError;
 use crate::exit::Exit;
 use crate::git::repository::RepositoryError;
 
@@ -40,6 +41,9 @@ pub enum DeliverError {
         /// Whether something had been written, and was rolled back completely.
         rolled_back: bool,
     },
+    /// The chosen hunks are not in the patch, or not without others (2).
+    #[error(transparent)]
+    Selection(#[from] SelectionError),
 }
 
 impl DeliverError {
@@ -67,6 +71,7 @@ impl DeliverError {
             DeliverError::Conflict { .. } | DeliverError::Io { .. } => Exit::Conflict,
             DeliverError::Input { .. } => Exit::Input,
             DeliverError::Denied { .. } => Exit::Denied,
+            DeliverError::Selection(_) => Exit::Usage,
         }
     }
 
@@ -77,6 +82,7 @@ impl DeliverError {
             | DeliverError::Input { hint, .. }
             | DeliverError::Denied { hint, .. }
             | DeliverError::Io { hint, .. } => hint,
+            DeliverError::Selection(_) => "`qwen apply --list` shows the hunks and their numbers",
         }
     }
 

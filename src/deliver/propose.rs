@@ -1,7 +1,7 @@
 //! Reads back what a dry run proposed, from its result or its patch, as the change set that `qwen apply` delivers.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use base64::Engine as _;
@@ -13,9 +13,11 @@ use crate::base::digest::sha256;
 use crate::change::merge::merge;
 use crate::change::patch::ObjectFormat;
 use crate::change::patch_reader::{Body, FilePatch, First, Patch, PatchError, PathAccess};
+use crate::change::selection::{self, Choice, Numbered, SelectionError};
 use crate::change::{ChangeSet, Entry, diff};
 use crate::git::attributes::Conversions;
 use crate::path::RelPath;
+use crate::policy::glob::Glob;
 use crate::workspace::folder::Folder;
 
 /// A proposed change, not yet compared with the files.
@@ -27,6 +29,31 @@ pub struct Proposal {
     pub base: Option<String>,
     /// The digests of the files before, where a result names them.
     pub befores: BTreeMap<String, Option<String>>,
+    /// The commands of the checks that the run made, each once.
+    pub checks: Vec<String>,
+    /// The hunks to apply; `None`: all of them.
+    chosen: Option<Patch>,
+}
+
+/// Which hunks of a proposal are wanted: those of the list and those of the files.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// A list as [`Choice::parse`] reads it.
+    pub hunks: Option<String>,
+    /// Relative to the workspace.
+    pub(crate) files: Vec<Glob>,
+}
+
+/// Which hunks of a proposal are applied.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Chosen {
+    /// The numbers: `1`, or `2.1` for one run of changed lines.
+    pub hunks: Vec<String>,
+    /// How many hunks that is, parts of hunks included.
+    #[serde(skip)]
+    pub number: usize,
+    /// Hunks of the whole proposal.
+    pub of: usize,
 }
 
 impl Proposal {
@@ -60,7 +87,18 @@ impl Proposal {
                     let digest = file.get("sha256_before").and_then(Value::as_str).map(str::to_owned);
                     Some((file.get("path")?.as_str()?.to_owned(), digest))
                 });
-                Proposal { patch, base: text("base").map(str::to_owned), befores: befores.collect() }
+                let checks = result.get("verify").and_then(Value::as_array).into_iter().flatten();
+                let mut checks: Vec<String> =
+                    checks.filter_map(|check| Some(check.get("command")?.as_str()?.to_owned())).collect();
+                let mut seen = BTreeSet::new();
+                checks.retain(|check| seen.insert(check.clone()));
+                Proposal {
+                    patch,
+                    base: text("base").map(str::to_owned),
+                    befores: befores.collect(),
+                    checks,
+                    chosen: None,
+                }
             }
             Some(_) | None => Proposal { patch: input.to_vec(), ..Proposal::default() },
         };
@@ -72,7 +110,34 @@ impl Proposal {
         }
     }
 
-    fn parsed(&self) -> Result<Patch, DeliverError> {
+    /// Leaves out the hunks that are not wanted.
+    pub fn choose(&mut self, wanted: &Wanted, site: &Site<'_>) -> Result<Chosen, DeliverError> {
+        let (patch, prefix) = (self.parsed()?, prefix_of(site));
+        let all = selection::numbered(&patch);
+        let mut choice = match &wanted.hunks {
+            Some(list) => Choice::parse(list, all.len())?,
+            None => Choice::default(),
+        };
+        for glob in &wanted.files {
+            let is_match = |hunk: &&Numbered| {
+                hunk.path(&patch)
+                    .and_then(|name| below(&prefix, name))
+                    .is_some_and(|path| glob.is_match(&path.to_string_lossy()))
+            };
+            let before = all.iter().filter(is_match).map(|hunk| choice.add(hunk.number)).count();
+            if before == 0 {
+                return Err(SelectionError::NoFile { glob: glob.text().to_owned(), of: all.len() }.into());
+            }
+        }
+        self.chosen = Some(selection::select(&patch, &choice)?);
+        Ok(Chosen { hunks: choice.names(), number: choice.len(), of: all.len() })
+    }
+
+    /// Returns what the patch does; what is not chosen is left out.
+    pub fn parsed(&self) -> Result<Patch, DeliverError> {
+        if let Some(chosen) = &self.chosen {
+            return Ok(chosen.clone());
+        }
         Patch::parse(&self.patch).map_err(|error| DeliverError::Input {
             message: error.to_string(),
             hint: "give the whole patch, as `git diff` or `qwen run -o patch` wrote it".to_owned(),

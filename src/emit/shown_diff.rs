@@ -9,6 +9,7 @@ use super::safe::{escape, one_line};
 use super::words::{self, count};
 use crate::change::diff::LineDiff;
 use crate::change::patch_reader::{Body, FilePatch, Hunk, Patch};
+use crate::change::selection::is_divided;
 use crate::event::FileReport;
 
 /// Lines and files after which the rest is only counted.
@@ -81,13 +82,14 @@ impl Shown<'_> {
             if self.lines >= MOST_LINES {
                 return (hunks.len() - at) as u64;
             }
+            // An undivided file has one number, whatever hunks it has.
+            self.hunk += u64::from(at == 0 || is_divided(file));
             self.hunk(hunk);
         }
         0
     }
 
     fn hunk(&mut self, hunk: &Hunk) {
-        self.hunk += 1;
         let (start, length) = match hunk.new.len() {
             0 => (hunk.start, hunk.old.len()),
             length => (hunk.new_start, length),

@@ -18,7 +18,7 @@ pub mod effect;
 pub mod explain;
 mod facts;
 pub mod file;
-mod glob;
+pub(crate) mod glob;
 pub mod grant;
 pub mod history;
 pub mod later;

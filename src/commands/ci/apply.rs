@@ -116,6 +116,7 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     let deliver = |how: Delivery| {
         let request = Request {
             input: &result,
+            wanted: None,
             digest: Some(digest),
             fit: Fit::Exact,
             how,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::change::{Change, ChangeSet};
-use crate::deliver::propose::Proposal;
+use crate::deliver::propose::{Chosen, Proposal, Wanted};
 use crate::deliver::{self, Delivered, Delivery, Gate, Site};
 use crate::git::repository::Repository;
 use crate::path::RelPath;
@@ -30,6 +30,8 @@ pub enum Fit {
 pub struct Request<'a> {
     /// A result object, the output of `json` or `stream-json`, or a patch.
     pub input: &'a [u8],
+    /// The hunks to apply; `None`: all of them.
+    pub wanted: Option<&'a Wanted>,
     /// The patch's digest, if it arrived by another way; any other patch is refused.
     pub digest: Option<&'a str>,
     /// How closely the files must match.
@@ -65,12 +67,17 @@ pub struct Applied {
     pub is_empty: bool,
     /// Runs whose interrupted delivery was rolled back first.
     pub taken_back: Vec<String>,
+    /// The hunks that were applied; `None`: all of them.
+    pub chosen: Option<Chosen>,
+    /// The commands of the checks that the run made on the whole change.
+    pub checks: Vec<String>,
 }
 
 /// Applies all of a proposal or nothing, after checking its digest, its base, every path by the policy, protected
 /// paths, secrets and sizes. Deliveries of runs use the same check, so that neither can do what the other may not.
 pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Result<Applied, Failure> {
-    let proposal = Proposal::read(request.input, request.digest)?;
+    let mut proposal = Proposal::read(request.input, request.digest)?;
+    let chosen = request.wanted.map(|wanted| proposal.choose(wanted, site)).transpose()?;
     let may_read = |path: &RelPath| rules.policy.may_read(path, rules.facts).map_err(|denial| denial.reason);
     deliver::gate::check_accesses(&proposal.accesses(site)?, &may_read)?;
     deliver::preflight(&request.how, site)?;
@@ -109,7 +116,8 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
     for file in &mut delivered.files {
         file.executes_later = crate::policy::later::executes_later(&file.path);
     }
-    Ok(Applied { delivered, merged, is_empty: proposal.patch.is_empty(), taken_back })
+    let is_empty = proposal.patch.is_empty();
+    Ok(Applied { delivered, merged, is_empty, taken_back, chosen, checks: proposal.checks })
 }
 
 /// Ends a run that finds an interrupted delivery before its first request: the files that it read were half delivered.
