@@ -239,8 +239,8 @@ impl<'a> Reader<'a> {
                 return Err(self.wrong("the hunk has more lines than its header says"));
             }
             self.at += 1;
-            let is_change = !(in_old && in_new);
-            if is_change && !(hunk.to_end && !hunk.runs.is_empty()) {
+            let is_change = in_old != in_new;
+            if is_change && (!hunk.to_end || hunk.runs.is_empty()) {
                 let (old, new) = (hunk.old.len(), hunk.new.len());
                 hunk.runs.push(ChangedLines { old: old..old, new: new..new });
             }

@@ -63,7 +63,7 @@ pub(super) fn broken(ending: &str, before: &str, after: &str) -> Option<(usize, 
         return None;
     }
     let problem = Scan::new(after, language).run().err()?;
-    problem.is_counted(before, after).then(|| (problem.at, problem.message))
+    problem.is_counted(before, after).then_some((problem.at, problem.message))
 }
 
 /// What is out of balance.
@@ -302,7 +302,10 @@ impl<'a> Scan<'a> {
             || [&b"return"[..], b"typeof", b"case", b"in", b"of", b"await", b"yield"]
                 .contains(&&before[before.len() - word..]);
         let (mut at, mut in_class) = (self.at + 1, false);
-        while begins {
+        if !begins {
+            return false;
+        }
+        loop {
             match self.text.get(at) {
                 None | Some(b'\n') => return false,
                 Some(b'\\') => at += 1,
@@ -316,7 +319,6 @@ impl<'a> Scan<'a> {
             }
             at += 1;
         }
-        false
     }
 
     fn bracket(&mut self, byte: u8) -> Result<(), Problem> {
