@@ -527,7 +527,7 @@ fn a_choice_that_fits_nothing_is_a_usage_error_and_only_chosen_paths_are_judged(
     assert_refused(&project.qwen(&["apply", "--files", "*.rs", &patch]), 2, "no file of hunks 1 to 3 matches `*.rs`");
     assert_eq!(project.tree(), before);
 
-    write(&project, "x.yaml", "extends: builtin:edit\npaths: { write: { deny: [\"sub/**\"] } }\n");
+    write(&project, "x.yaml", "version: 1\nextends: builtin:edit\npaths: { write: { deny: [\"sub/**\"] } }\n");
     let policy = project.root().join("x.yaml").display().to_string();
     assert_refused(&project.qwen(&["apply", "--policy", &policy, "--hunks", "3", &patch]), 60, "sub/new.txt");
     let allowed = project.qwen(&["apply", "--policy", &policy, "--hunks", "1", &patch]);
