@@ -38,7 +38,7 @@ pub(super) fn shown_diff(patch: &[u8], files: &[FileReport], look: &Appearance) 
     }
     if left_hunks > 0 {
         let more = count(left_hunks, "more hunk");
-        let text = format!("{} {more} in {}: qwen report\n", look.ellipsis(), count(left_files.max(1), "file"));
+        let text = format!("{} {more} in {}\n", look.ellipsis(), count(left_files.max(1), "file"));
         shown.out.push_str(&text);
     }
     shown.out
@@ -242,7 +242,7 @@ mod tests {
         let new: String = (0..9000).map(|n| if n % 20 == 0 { format!("{n}!\n") } else { format!("{n}\n") }).collect();
         let shown = shown_diff(&patch(&old, &new), &[], &PLAIN);
         assert!(shown.lines().count() < 420);
-        assert!(shown.ends_with("more hunks in 1 file: qwen report\n"), "{}", shown.lines().last().unwrap());
+        assert!(shown.ends_with("more hunks in 1 file\n"), "{}", shown.lines().last().unwrap());
     }
 
     fn without_styles(text: &str) -> String {
