@@ -33,6 +33,7 @@ mod house;
 mod in_place;
 mod input;
 mod kept_by_git;
+mod kept_runs;
 mod killed_runs;
 mod language;
 #[cfg(target_os = "linux")]

@@ -116,6 +116,21 @@ fn a_run_that_stops_says_what_stopped_it_and_what_helps() {
 }
 
 #[test]
+fn the_commands_at_the_end_name_the_file_and_the_directory_of_the_run() {
+    let last = |arguments: &[&str]| {
+        let project = project([edit(), say("Done.")]).file("my dir/src/lib.rs", LIBRARY);
+        let arguments = [arguments, &["--", "Correct it"]].concat();
+        on_a_terminal(&project, 80, &arguments).1.lines().last().unwrap_or_default().to_owned()
+    };
+    assert_eq!(last(&[]), "  apply it:  qwen apply");
+    assert_eq!(last(&["-C", "my dir"]), "  apply it:  qwen apply -C 'my dir'");
+    assert_eq!(last(&["-C", "my dir", "--apply"]), "  undo it:  qwen undo -C 'my dir'");
+    assert_eq!(last(&["--result-file", "../r.json"]), "  apply it:  qwen apply ../r.json");
+    assert_eq!(last(&["--no-session", "--patch-file", "../x.patch"]), "  apply it:  qwen apply ../x.patch");
+    assert!(last(&["--no-session"]).ends_with(" s"), "nothing holds the change");
+}
+
+#[test]
 fn no_line_is_wider_than_the_terminal() {
     let long = "a/very/long/path/".repeat(12);
     let replies = || {

@@ -11,18 +11,18 @@ use crate::emit::Format;
 /// What stands below the flags.
 pub const EXAMPLE: &str = "\
 Example:
-  qwen -o result 'fix the typo in README' > result.json
+  qwen 'fix the typo in README' && qwen apply
+  qwen apply --list && qwen apply --hunks 1,3-4
   qwen apply --check result.json && qwen apply result.json
   git diff --binary main topic | qwen apply -
-  qwen apply --list result.json && qwen apply --hunks 1,3-4 result.json
 Changes made since are merged if they do not overlap; otherwise nothing is written, and exit code 63 names each place.";
 
 /// The flags of `apply`.
 #[derive(Debug, Clone, Args)]
 pub struct ApplyArgs {
-    /// A result object or a patch; `-` reads standard input
-    #[arg(value_name = "RESULT|PATCH")]
-    pub from: PathBuf,
+    /// Result object, patch or run; `-` reads standard input [default: the newest proposal here]
+    #[arg(value_name = "FROM")]
+    pub from: Option<PathBuf>,
     /// Policy to apply to the changes [default: builtin:edit]
     #[arg(long, value_name = "FILE|builtin:NAME", value_parser = not_blank)]
     pub policy: Option<String>,

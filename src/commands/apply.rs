@@ -4,9 +4,9 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::console::{print, read};
+use super::console::print;
 use super::error::CommandError;
-use super::listed;
+use super::{kept, listed};
 use crate::cli::apply::ApplyArgs;
 use crate::deliver::propose::{Proposal, Wanted};
 use crate::deliver::{self, Delivery, DeliveryRequest, Site};
@@ -30,7 +30,7 @@ const SUBJECT: &str = "Apply a proposed change";
 
 pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let place = Place::open(arguments.workspace.cd.as_deref(), environment)?;
-    let input = read(&arguments.from, environment)?;
+    let input = kept::proposal(arguments.from.as_deref(), &place, environment)?;
     if arguments.list {
         return list(&input, &place, arguments.output_format.unwrap_or_default(), out);
     }

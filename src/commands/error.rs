@@ -29,6 +29,15 @@ pub(super) enum CommandError {
     /// `--input` is not an object.
     #[error("--input is not a JSON object")]
     NotObject,
+    /// Nothing of this kind is kept for the workspace.
+    #[error("no {what} is kept for {folder}")]
+    NothingKept { what: &'static str, folder: String },
+    /// An id is cut too short.
+    #[error("`{beginning}` is the beginning of {}: {}", crate::emit::words::count(ids.len() as u64, "run"), ids.join(", "))]
+    SeveralKept { beginning: String, ids: Vec<String> },
+    /// The run that made the newest proposal did not end well.
+    #[error("the newest proposal for {folder} is of a run that ended with {code}: {id}")]
+    RunFailed { folder: String, code: u8, id: String },
     /// `--message` has no commit.
     #[error("--message without a commit")]
     MessageAlone,
@@ -46,7 +55,12 @@ pub(super) enum CommandError {
 impl CliError for CommandError {
     fn exit(&self) -> Exit {
         match self {
-            CommandError::Input { .. } | CommandError::Arguments(_) | CommandError::NotObject => Exit::Input,
+            CommandError::Input { .. }
+            | CommandError::Arguments(_)
+            | CommandError::NotObject
+            | CommandError::NothingKept { .. }
+            | CommandError::SeveralKept { .. }
+            | CommandError::RunFailed { .. } => Exit::Input,
             CommandError::Manual { .. } | CommandError::Isolation(_) => Exit::Failed,
             CommandError::Temporary(_) => Exit::Conflict,
             CommandError::MessageAlone
@@ -59,6 +73,11 @@ impl CliError for CommandError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match self {
             CommandError::Input { .. } => "name a file that can be read",
+            CommandError::NothingKept { .. } => "give a result file, or run without --no-session",
+            CommandError::SeveralKept { .. } => "write more of it",
+            CommandError::RunFailed { id, .. } => {
+                return Some(format!("apply it all the same:  qwen apply {id}").into());
+            }
             CommandError::Manual { .. } => "name a directory that you can write to with --to",
             CommandError::Temporary(_) | CommandError::Isolation(_) => "set TMPDIR",
             CommandError::Arguments(_) => "write a JSON object",

@@ -10,6 +10,7 @@ mod error;
 mod error_tests;
 mod help;
 mod hook;
+mod kept;
 mod listed;
 mod mcp;
 mod policy;

@@ -4,6 +4,7 @@ use anstyle::Style;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::appearance::{Appearance, BOLD, GREEN, RED, YELLOW};
+use super::kept::Next;
 use super::report::Report;
 use super::safe::one_line;
 use super::words::{self, count};
@@ -32,9 +33,7 @@ impl Mark {
 }
 
 /// Returns the lines below the answer of a run: how it ended, what it took, and at most two commands to go on with.
-///
-/// `kept`: whether the result is kept where `qwen apply` and `qwen report` find it.
-pub(super) fn closing(end: &RunFinished, report: &Report, kept: bool, look: &Appearance) -> Vec<String> {
+pub(super) fn closing(end: &RunFinished, report: &Report, next: Next<'_>, look: &Appearance) -> Vec<String> {
     if report.ran.run_id.is_none() {
         return error(end, look);
     }
@@ -44,7 +43,7 @@ pub(super) fn closing(end: &RunFinished, report: &Report, kept: bool, look: &App
         lines.extend(indented(&text, look));
     }
     lines.extend(indented(&totals(end, report), look));
-    let mut next = next_steps(end, report, kept);
+    let mut next = next_steps(end, report, next);
     // A command that is cut is of no use.
     next.retain(|(label, command)| label.width() + command.width() + 5 <= look.width);
     if next.is_empty()
@@ -175,7 +174,7 @@ fn totals(end: &RunFinished, report: &Report) -> String {
 }
 
 /// Returns at most two commands that help now, each with what it is for.
-fn next_steps(end: &RunFinished, report: &Report, kept: bool) -> Vec<(&'static str, String)> {
+fn next_steps(end: &RunFinished, report: &Report, known: Next<'_>) -> Vec<(&'static str, String)> {
     let changes = &report.changes;
     let mut next = Vec::new();
     let command = report.permission_denials.iter().find_map(|denial| denial.tool_input["command"].as_str());
@@ -184,22 +183,13 @@ fn next_steps(end: &RunFinished, report: &Report, kept: bool) -> Vec<(&'static s
     {
         next.push(("see why", format!("qwen policy explain -- '{command}'")));
     }
-    if end.exit == Exit::Verify && kept {
-        next.push(("the change is kept", "qwen report".to_owned()));
-    } else if !changes.files.is_empty() && !changes.applied && end.commit.is_none() {
-        let from = changes.patch_file.as_ref().map(|file| format!(" {file}"));
-        if kept {
-            next.push(("look at it", "qwen report".to_owned()));
-        }
-        if kept || from.is_some() {
-            next.push(("apply it", format!("qwen apply{}", from.unwrap_or_default())));
-        }
-    } else if changes.applied && !changes.files.is_empty() && end.commit.is_none() {
-        next.push(("undo it", "qwen undo".to_owned()));
-    } else if !end.findings.is_empty() && kept {
-        next.push(("look at it", "qwen report".to_owned()));
+    if changes.files.is_empty() || end.commit.is_some() {
+        return next;
     }
-    // The last two: what is to be done comes after what is to be looked at.
-    let first = next.len().saturating_sub(2);
-    next.split_off(first)
+    if changes.applied {
+        next.extend(known.command("undo").map(|command| ("undo it", command)));
+    } else if matches!(end.exit, Exit::Ok | Exit::Gate | Exit::Denied) {
+        next.extend(known.apply().map(|command| ("apply it", command)));
+    }
+    next
 }

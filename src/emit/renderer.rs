@@ -9,6 +9,7 @@ use super::appearance::Appearance;
 use super::files::{OutputFile, open_growing};
 use super::github::annotations;
 use super::json::to_line;
+use super::kept::{GoesOn, Record};
 use super::lines::{Lines, Verbosity};
 use super::message::{Ids, Messages};
 use super::rdjson::rdjson;
@@ -216,6 +217,7 @@ pub struct Renderer {
     fold: Fold,
     files: Opened,
     patch_path: Option<PathBuf>,
+    record: Record,
     problems: Vec<String>,
     ended: Option<Exit>,
 }
@@ -250,9 +252,16 @@ impl Renderer {
             fold: Fold::default(),
             files,
             patch_path,
+            record: Record::default(),
             problems,
             ended: None,
         }
+    }
+
+    /// Sets how a person goes on with what the run makes.
+    pub fn goes_on(mut self, goes_on: GoesOn) -> Renderer {
+        self.record = Record::new(goes_on);
+        self
     }
 
     /// Renders one event. Everything after [`Event::RunFinished`] is ignored.
@@ -317,6 +326,7 @@ impl Renderer {
     }
 
     fn record(&mut self, event: &Event) {
+        self.record.event(event);
         let Some((name, sink)) = &mut self.files.events else { return };
         sink.line(&to_line(event));
         if let Some(error) = sink.take_failure() {
@@ -349,6 +359,10 @@ impl Renderer {
             self.fold.replace_end(end.clone());
             self.fold.report()
         };
+        if let Err(error) = self.record.keep(&report) {
+            let message = format!("this run is not kept for `qwen apply`: {error}");
+            self.people.event(&Event::Warning { message });
+        }
         if let People::Lines(lines) = &mut self.people {
             lines.finished(&end, &report);
         }
@@ -366,18 +380,22 @@ impl Renderer {
             self.people.screen().machine(&line);
         }
         if let People::Terminal(terminal) = &mut self.people {
-            terminal.finished(&end, &report, false);
+            terminal.finished(&end, &report, self.record.next());
         }
-        if let Some(error) = self.stdout.failure() {
-            let problem = format!("cannot write standard output: {error}");
-            self.people.screen().line(&format!("error: {problem}"));
-            end.blame_output(RunError::output(problem));
-            self.fold.replace_end(end.clone());
-            // The file said how the run would have ended.
-            let report = self.fold.report();
-            self.write_result(&report);
-        }
+        self.blame_stdout(&mut end);
         self.ended = Some(end.exit);
+    }
+
+    fn blame_stdout(&mut self, end: &mut RunFinished) {
+        let Some(error) = self.stdout.failure() else { return };
+        let problem = format!("cannot write standard output: {error}");
+        self.people.screen().line(&format!("error: {problem}"));
+        end.blame_output(RunError::output(problem));
+        self.fold.replace_end(end.clone());
+        // The files said how the run would have ended.
+        let report = self.fold.report();
+        self.write_result(&report);
+        let _kept_as_it_was = self.record.keep(&report);
     }
 
     fn write_side_files(&mut self, report: &Report) {

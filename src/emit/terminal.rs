@@ -8,6 +8,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::appearance::{Appearance, BOLD, DIM, GREEN, RED, YELLOW};
 use super::closing::closing;
+use super::kept::Next;
 use super::lines::{Verbosity, first_line};
 use super::report::Report;
 use super::safe::one_line;
@@ -147,14 +148,14 @@ impl TerminalLayout {
     }
 
     /// Prints how the run ended, below its answer; the last line says what to do next.
-    pub(super) fn finished(&mut self, end: &RunFinished, report: &Report, kept: bool) {
+    pub(super) fn finished(&mut self, end: &RunFinished, report: &Report, next: Next<'_>) {
         if self.verbosity == Verbosity::Quiet && end.error.is_none() {
             return;
         }
         if report.ran.run_id.is_some() {
             self.gap();
         }
-        for line in closing(end, report, kept, &self.look) {
+        for line in closing(end, report, next, &self.look) {
             self.screen.line(&line);
         }
     }

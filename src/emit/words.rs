@@ -62,9 +62,28 @@ pub fn lines(added: u64, removed: u64) -> String {
     }
 }
 
+/// Writes a word of a command line for a shell; `None` if it cannot be quoted simply.
+pub fn for_shell(word: &str) -> Option<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./,:=@%+-".contains(c);
+    match word {
+        "" => None,
+        word if word.chars().all(is_plain) && !word.starts_with('-') => Some(word.to_owned()),
+        word if word.starts_with('-') || word.contains(['\'', '\n', '\t']) => None,
+        word if word.contains(super::safe::is_active) => None,
+        word => Some(format!("'{word}'")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_of_a_command_is_quoted_or_left_out() {
+        assert_eq!(for_shell("a/b-1.json").as_deref(), Some("a/b-1.json"));
+        assert_eq!(for_shell("my file$").as_deref(), Some("'my file$'"));
+        assert_eq!(["", "-x", "it's", "a\nb", "a\u{1b}b"].map(for_shell), [None, None, None, None, None]);
+    }
 
     #[test]
     fn one_is_one_and_none_and_many_are_many() {

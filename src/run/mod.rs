@@ -64,7 +64,9 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
     let session = RunSession::choose(arguments, environment, &place, &id);
     let session_id = session.as_ref().map_or(&id, |session| &session.id);
     let backlogs = streams.backlogs.clone();
-    let renderer = Renderer::new(outputs::outputs(arguments, environment, &around, streams, session_id));
+    let goes_on = outputs::goes_on(arguments, environment, place.as_ref().ok());
+    let renderer =
+        Renderer::new(outputs::outputs(arguments, environment, &around, streams, session_id)).goes_on(goes_on);
     // A run whose product cannot be written must not cost anything.
     let begun = match renderer.problem() {
         Some(problem) => Err(Failure::output(problem.to_owned())),

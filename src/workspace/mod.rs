@@ -6,6 +6,7 @@ pub mod disk;
 pub mod folder;
 pub mod ignore;
 pub mod outputs;
+pub mod run_record;
 pub mod session_file;
 pub(crate) mod snapshot;
 pub mod steps;

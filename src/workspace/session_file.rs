@@ -6,6 +6,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use crate::base::digest::sha256;
+
 /// The largest session that is read.
 const LARGEST: u64 = 256 << 20;
 
@@ -61,6 +63,11 @@ fn text(file: &File) -> io::Result<String> {
     file.read_to_end(&mut bytes)?;
     // A character may be incomplete at the end; the line that contains it is dropped.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Names the directory of what is kept of a workspace.
+pub fn folder_name(workspace: &Path) -> String {
+    sha256(workspace.as_os_str().as_encoded_bytes())[..16].to_owned()
 }
 
 /// Makes the directory of sessions, for its owner alone.

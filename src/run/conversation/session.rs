@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use crate::agent::session::{self, Header, Session};
-use crate::base::digest::sha256;
 use crate::cli::RunArgs;
 use crate::cli::run::SessionArgs;
 use crate::event::Event;
@@ -75,7 +74,7 @@ impl RunSession {
             }
             Err(_) => return off(vec!["this session is not saved: no home directory is set".to_owned()]),
         };
-        let own = all.join(name_of(workspace));
+        let own = all.join(session_file::folder_name(workspace));
         if let Err(error) = session_file::make_folder(&own) {
             let problem = format!("{}: {error}", own.display());
             if !goes_on {
@@ -204,11 +203,6 @@ fn check(flags: &SessionArgs, goes_on: bool) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Names the directory of a workspace's sessions.
-fn name_of(workspace: &Path) -> String {
-    sha256(workspace.as_os_str().as_encoded_bytes())[..16].to_owned()
 }
 
 fn is_id(id: &str) -> bool {

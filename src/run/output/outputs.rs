@@ -7,8 +7,10 @@ use rustix::termios::Winsize;
 
 use crate::checkouts::Around;
 use crate::cli::RunArgs;
-use crate::emit::{Appearance, Backlog, Colours, Format, Ids, OutputFiles, Outputs, Screen};
+use crate::emit::{Appearance, Backlog, Colours, Format, GoesOn, Ids, Keep, OutputFiles, Outputs, Screen};
+use crate::run::place::Place;
 use crate::settings::{self, Environment};
+use crate::workspace::run_record::Runs;
 
 /// The process's standard streams, or a test's.
 pub struct Streams {
@@ -64,6 +66,23 @@ pub fn outputs(
         },
         ids: Ids::new(session, new_id),
     }
+}
+
+/// Returns how a person goes on with what the run makes. A run is kept if a session would be: not in CI, not for a replay
+/// and not with `--no-session`.
+pub fn goes_on(arguments: &RunArgs, environment: &Environment, place: Option<&Place>) -> GoesOn {
+    let is_kept = !arguments.session.no_session && arguments.test.replay.is_none() && !environment.is_ci();
+    let state = place.filter(|_| is_kept).and_then(|place| Some((place.state().ok()?, place.root())));
+    let keep = state.map(|(state, root)| -> Keep {
+        let runs = Runs::of(state, root);
+        Box::new(move |id, result, events| runs.keep(id, result, events))
+    });
+    let output = &arguments.output;
+    // A pipe or a device keeps nothing.
+    let files = [&output.result_file, &output.patch_file].into_iter().flatten();
+    let file = files.map(|file| file.display().to_string()).find(|file| !file.starts_with("/dev/"));
+    let directory = arguments.input.workspace.cd.as_ref().map(|cd| cd.display().to_string());
+    GoesOn { directory, file, keep }
 }
 
 /// Returns how a person's terminal on standard error shows text; `None` where that is a log.
