@@ -1,9 +1,12 @@
 //! Reads standard input, with limits on its size and on the wait for its first byte.
 
-use std::io;
+use std::io::{self, Read as _};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
+use tokio::sync::mpsc;
 
 /// The most that is read.
 pub const CAP: usize = 8 << 20;
@@ -72,6 +75,56 @@ pub async fn read_standard_input<R: AsyncRead + Unpin>(
     };
     let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
     Ok(StandardInput { text, warnings })
+}
+
+/// The process's standard input. A thread reads it; where the system grants none, whoever waits for it reads it and
+/// serves nothing else meanwhile.
+pub struct ProcessInput {
+    /// What the thread has read; `None` without a thread.
+    pieces: Option<mpsc::Receiver<io::Result<Vec<u8>>>>,
+    /// What is left of the last piece.
+    rest: Vec<u8>,
+}
+
+impl ProcessInput {
+    /// Begins to read.
+    pub fn open() -> ProcessInput {
+        let (sender, pieces) = mpsc::channel(1);
+        let read = move || {
+            loop {
+                let piece = next_piece();
+                let ends = piece.as_ref().map_or(true, Vec::is_empty);
+                if sender.blocking_send(piece).is_err() || ends {
+                    break;
+                }
+            }
+        };
+        let started = std::thread::Builder::new().name("input".to_owned()).spawn(read);
+        ProcessInput { pieces: started.is_ok().then_some(pieces), rest: Vec::new() }
+    }
+}
+
+/// Reads what there is; nothing at the end.
+fn next_piece() -> io::Result<Vec<u8>> {
+    let mut piece = vec![0; 64 * 1024];
+    let read = io::stdin().lock().read(&mut piece)?;
+    piece.truncate(read);
+    Ok(piece)
+}
+
+impl AsyncRead for ProcessInput {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.rest.is_empty() {
+            self.rest = match &mut self.pieces {
+                Some(pieces) => ready!(pieces.poll_recv(context)).transpose()?.unwrap_or_default(),
+                None => next_piece()?,
+            };
+        }
+        let taken = self.rest.len().min(into.remaining());
+        into.put_slice(&self.rest[..taken]);
+        self.rest.drain(..taken);
+        Poll::Ready(Ok(()))
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::asked::{HookRequest, given, of_git, skipped};
 use super::error::HookError;
-use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
+use crate::cli::input::{CAP, FIRST_BYTE, ProcessInput, read_standard_input};
 use crate::exit::Exit;
 use crate::git::Git;
 use crate::git::trusted::TrustedTree;
@@ -82,7 +82,7 @@ async fn pushed(environment: &Environment) -> Result<Vec<Update>, HookError> {
     } else if std::io::stdin().is_terminal() {
         Vec::new()
     } else {
-        let read = read_standard_input(tokio::io::stdin(), CAP, FIRST_BYTE).await;
+        let read = read_standard_input(ProcessInput::open(), CAP, FIRST_BYTE).await;
         updates(&read.map_err(HookError::StandardInput)?.text)
     })
 }

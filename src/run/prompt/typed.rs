@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::cli::RunArgs;
-use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
+use crate::cli::input::{CAP, FIRST_BYTE, ProcessInput, read_standard_input};
 use crate::cli::prompt::{Prompt, Source};
 use crate::settings::Environment;
 
@@ -27,7 +27,7 @@ pub async fn read_prompt(
     let wants_stdin =
         !input.no_stdin && (source == Source::StandardInput || !std::io::IsTerminal::is_terminal(&std::io::stdin()));
     let standard_input = if wants_stdin {
-        let read = read_standard_input(tokio::io::stdin(), CAP, FIRST_BYTE).await;
+        let read = read_standard_input(ProcessInput::open(), CAP, FIRST_BYTE).await;
         let read = read.map_err(PromptError::StandardInput)?;
         warnings.extend(read.warnings);
         Some(read.text)

@@ -177,8 +177,8 @@ pub async fn load(
     let standard_input = match readers {
         0 => None,
         _ => {
-            use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
-            let read = read_standard_input(tokio::io::stdin(), CAP, FIRST_BYTE).await;
+            use crate::cli::input::{CAP, FIRST_BYTE, ProcessInput, read_standard_input};
+            let read = read_standard_input(ProcessInput::open(), CAP, FIRST_BYTE).await;
             Some(read.map_err(RecipeError::StandardInput)?.text)
         }
     };
