@@ -148,8 +148,8 @@ pub struct RunStarted {
     /// The branch; `None` where HEAD is detached, and without a repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_branch: Option<String>,
-    /// Whether tracked files differ from it.
-    pub git_dirty: bool,
+    /// Whether tracked files differ from it; `None` if that is unknown, as in a repository of very many files.
+    pub git_dirty: Option<bool>,
     /// The recipe, if there is one.
     pub recipe: Option<RecipeFacts>,
     /// The file of `--replay`, if there is one.

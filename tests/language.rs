@@ -94,6 +94,47 @@ fn a_short_help_fits_a_screen_and_the_long_one_shows_every_option() {
     assert!(printed(&["apply", "-h"]).contains("--check"));
 }
 
+/// The options of a run that `-h` shows.
+const COMMON: [&str; 20] = [
+    "--apply",
+    "--branch",
+    "--cd",
+    "--commit",
+    "--file",
+    "--json-schema",
+    "--local",
+    "--max-cost-usd",
+    "--model",
+    "--openai-base-url",
+    "--output-format",
+    "--param",
+    "--policy",
+    "--prompt",
+    "--quiet",
+    "--recipe",
+    "--result-file",
+    "--sandbox",
+    "--verbose",
+    "--verify",
+];
+
+#[test]
+fn the_short_help_shows_exactly_the_common_options() {
+    for arguments in [&["run", "-h"][..], &["-h"]] {
+        let help = printed(arguments);
+        let options = help.lines().filter_map(|line| {
+            let line = line.strip_prefix("  ")?.trim_start();
+            let option = line.split_once("--").filter(|(before, _)| before.is_empty() || before.ends_with(", "));
+            let name: String = option?.1.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+            Some(format!("--{name}"))
+        });
+        let mut options: Vec<String> = options.filter(|name| !["--help", "--version"].contains(&&**name)).collect();
+        options.sort();
+        assert_eq!(options, COMMON, "{help}");
+        assert!(help.contains("  [PROMPT]... "), "{help}");
+    }
+}
+
 #[test]
 fn each_command_has_a_manual_page() {
     let project = Project::new();

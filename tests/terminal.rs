@@ -131,6 +131,19 @@ fn the_commands_at_the_end_name_the_file_and_the_directory_of_the_run() {
 }
 
 #[test]
+fn the_head_says_that_tracked_files_differ() {
+    let head = |project: &Project| on_a_terminal(project, 80, &["x"]).1.lines().next().unwrap_or_default().to_owned();
+    let clean = project([say("Hi.")]).file("untracked", "");
+    let dirty = project([say("Hi.")]).file("README.md", "Another text.\n");
+    assert!(head(&clean).contains(" · main ") && !head(&clean).contains("+changes"), "{}", head(&clean));
+    assert!(head(&dirty).ends_with(" +changes"), "{}", head(&dirty));
+    let init: serde_json::Value =
+        serde_json::from_str(dirty.qwen(&["run", "-o", "stream-json", "x"]).stdout.lines().next().unwrap_or_default())
+            .unwrap();
+    assert_eq!(init["git"]["dirty"], true, "{init}");
+}
+
+#[test]
 fn no_line_is_wider_than_the_terminal() {
     let long = "a/very/long/path/".repeat(12);
     let replies = || {

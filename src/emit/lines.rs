@@ -211,7 +211,7 @@ impl Lines {
         let git = match &started.git_head {
             Some(head) => {
                 let short: String = head.chars().take(12).collect();
-                format!("{short}{}", if started.git_dirty { " dirty" } else { "" })
+                format!("{short}{}", if started.git_dirty == Some(true) { " dirty" } else { "" })
             }
             None => "none".to_owned(),
         };

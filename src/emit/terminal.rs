@@ -172,7 +172,7 @@ impl TerminalLayout {
         parts.push((plain, started.changes_mode.replace("dry-run", "dry run")));
         if let Some(head) = &started.git_head {
             let branch = started.git_branch.as_deref().unwrap_or("detached at");
-            let dirty = if started.git_dirty { " +changes" } else { "" };
+            let dirty = if started.git_dirty == Some(true) { " +changes" } else { "" };
             parts.push((plain, format!("{branch} {}{dirty}", words::commit(head))));
         }
         if !["T2", "T3"].iter().any(|tier| started.sandbox.starts_with(tier)) {

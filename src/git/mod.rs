@@ -8,6 +8,7 @@ pub mod checkout;
 mod children;
 mod command;
 mod commits_only;
+pub mod dirty;
 pub mod drivers;
 pub mod file_status;
 mod filters;

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::cli::RunArgs;
+use crate::git::dirty::DirtyCheck;
 use crate::run::error::Failure;
 use crate::run::finish::mode::Mode;
 use crate::run::finish::stage::Stage;
@@ -48,6 +49,7 @@ pub struct Prepared {
 /// Reads and checks everything that an item needs before its first request. Sends nothing, and writes only to the
 /// item's own temporary directory.
 pub async fn prepare(shared: &Shared, arguments: &RunArgs, id: &str) -> Result<Prepared, Failure> {
+    let dirty = DirtyCheck::begin(shared.place.repository());
     let mut item = Item::open(shared, arguments, id).await?;
     let commands = Commands::open(shared, &item)?;
     let prompt = Input::prompt(shared, &mut item).await?;
@@ -70,7 +72,7 @@ pub async fn prepare(shared: &Shared, arguments: &RunArgs, id: &str) -> Result<P
     };
     let replay = item.arguments.test.replay.as_ref().map(|path| path.display().to_string());
     let setup = Setup {
-        run: RunFacts { id: item.id, time: item.time, started_at: Instant::now(), replay },
+        run: RunFacts { id: item.id, time: item.time, started_at: Instant::now(), replay, dirty: dirty.end() },
         checks: CheckSpec::of(&item.arguments, item.recipe.as_ref()),
         answers: answer_cache::Folder::of(&item.arguments, shared.cache.clone()),
         rules: item.rules,

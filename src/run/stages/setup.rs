@@ -72,6 +72,8 @@ pub struct RunFacts {
     pub started_at: Instant,
     /// The cassette that it replays.
     pub replay: Option<String>,
+    /// Whether tracked files differ from HEAD; `None` if unknown.
+    pub dirty: Option<bool>,
 }
 
 /// The operator's checks.
@@ -299,7 +301,7 @@ impl Setup {
             limits: self.asked.limits.clone(),
             git_head: stage.repository.as_ref().and_then(|repository| repository.head.clone()),
             git_branch: stage.repository.as_ref().and_then(|repository| repository.branch.clone()),
-            git_dirty: false,
+            git_dirty: self.run.dirty,
             recipe: self.recipe.as_ref().map(|active| active.recipe.facts()),
             replay: self.run.replay.clone(),
             rules: self.wanted.rules(),

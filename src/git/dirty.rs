@@ -1,0 +1,102 @@
+//! Finds out, while other work goes on, whether tracked files differ from HEAD.
+
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::GitError;
+use super::repository::{Repository, RepositoryError};
+
+/// Bytes of the index up to which it is looked at, about 10,000 files: git asks the file system about each of them, and
+/// only people read the answer.
+const MOST_INDEX: u64 = 1 << 20;
+
+/// How long git may take: the first request waits for it.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A look at the tracked files that goes on by itself.
+#[derive(Debug)]
+pub struct DirtyCheck(Option<JoinHandle<Option<bool>>>);
+
+impl DirtyCheck {
+    /// Begins it, unless there is no commit, or there are too many files.
+    pub fn begin(repository: Option<&Repository>) -> DirtyCheck {
+        let is_small = |repository: &&Repository| {
+            let index = repository.git_dir.join("index").metadata();
+            index.is_ok_and(|data| data.is_file() && data.len() <= MOST_INDEX)
+        };
+        let repository = repository.filter(|repository| repository.head.is_some()).filter(is_small).cloned();
+        DirtyCheck(repository.and_then(|repository| {
+            let look = move || repository.is_dirty().ok();
+            std::thread::Builder::new().name("dirty".to_owned()).spawn(look).ok()
+        }))
+    }
+
+    /// Waits for the answer; `None` if there is none.
+    pub fn end(mut self) -> Option<bool> {
+        self.0.take()?.join().ok()?
+    }
+}
+
+impl Drop for DirtyCheck {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
+            let _panicked = thread.join();
+        }
+    }
+}
+
+impl Repository {
+    /// Tells whether tracked files differ from HEAD. Submodules are left out: git would work in each.
+    pub fn is_dirty(&self) -> Result<bool, RepositoryError> {
+        let differs = |ended: Result<Vec<u8>, GitError>| match ended {
+            Ok(_) => Ok(false),
+            // Without a message: there are differences.
+            Err(GitError::Failed { message, .. }) if message == "exit status: 1" => Ok(true),
+            Err(error) => Err(error),
+        };
+        let quick = ["diff-index", "--quiet", "--ignore-submodules=all", "HEAD", "--"];
+        if !differs(self.git().within(PATIENCE).run(&quick, b""))? {
+            return Ok(false);
+        }
+        // That may be the time of a file alone. Comparing contents starts filters, so it comes second, without them.
+        let exact = ["diff", "--quiet", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "HEAD", "--"];
+        Ok(differs(self.without_filters()?.within(PATIENCE).run(&exact, b""))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_tree_is_dirty_if_the_contents_of_a_tracked_file_differ_from_the_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let git = |arguments: &[&str]| {
+            let mut git = Command::new("git");
+            git.args(["-c", "user.name=A", "-c", "user.email=a@b", "-c", "filter.x.clean=false"]);
+            assert!(git.args(arguments).current_dir(&root).status().unwrap().success(), "{arguments:?}");
+        };
+        let is_dirty = || DirtyCheck::begin(Repository::discover(&root).unwrap().as_ref()).end();
+        git(&["init", "-q"]);
+        assert_eq!(is_dirty(), None, "nothing is committed");
+        std::fs::write(root.join("a"), "a\n").unwrap();
+        git(&["add", "-A"]);
+        git(&["commit", "-qm", "x"]);
+        assert_eq!(is_dirty(), Some(false));
+        std::fs::write(root.join("untracked"), "").unwrap();
+        assert_eq!(is_dirty(), Some(false));
+        let old = std::fs::File::options().write(true).open(root.join("a")).unwrap();
+        old.set_modified(std::time::UNIX_EPOCH).unwrap();
+        assert_eq!(is_dirty(), Some(false), "another time alone");
+        std::fs::write(root.join("a"), "b\n").unwrap();
+        assert_eq!(is_dirty(), Some(true));
+        git(&["add", "a"]);
+        assert_eq!(is_dirty(), Some(true), "it differs from the commit");
+        let index = std::fs::File::options().write(true).open(root.join(".git/index")).unwrap();
+        index.set_len(MOST_INDEX + 1).unwrap();
+        assert_eq!(is_dirty(), None, "nobody looks at so many files");
+    }
+}
