@@ -139,38 +139,101 @@ fn write_lines(mark: u8, lines: &[&[u8]], out: &mut Vec<u8>) {
     }
 }
 
+/// A line of the part in which two contents differ.
+#[derive(Default)]
+struct Seen {
+    number: u32,
+    /// How often it is in the old and in the new part.
+    times: (u32, u32),
+    /// Whether it is also outside of that part.
+    is_repeated: bool,
+}
+
 /// Compares by number instead of by text, and only between the common head and tail: lines that one side alone has
 /// cannot match, so they are taken out first, and a rewritten file costs no more than its length.
+///
+/// Lines that are unique on both sides are matched first (patience diff), so that no function is torn apart at its blank
+/// lines.
 pub(super) fn operations(old: &[&[u8]], new: &[&[u8]]) -> Vec<DiffOp> {
     let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(|(a, b)| a == b).count();
     let (old_middle, new_middle) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
 
-    let mut numbers: HashMap<&[u8], (u32, bool, bool)> = HashMap::new();
-    for (lines, is_old) in [(old_middle, true), (new_middle, false)] {
-        for line in lines {
-            let next = numbers.len() as u32;
-            let known = numbers.entry(line).or_insert((next, false, false));
-            if is_old { known.1 = true } else { known.2 = true }
+    let mut lines: HashMap<&[u8], Seen> = HashMap::new();
+    for (part, is_old) in [(old_middle, true), (new_middle, false)] {
+        for line in part {
+            let number = lines.len() as u32;
+            let seen = lines.entry(line).or_insert_with(|| Seen { number, ..Seen::default() });
+            if is_old { seen.times.0 += 1 } else { seen.times.1 += 1 }
         }
     }
-    let shared = |lines: &[&[u8]]| -> Vec<(usize, u32)> {
-        let number = |line: &&[u8]| numbers.get(*line).filter(|(_, o, n)| *o && *n).map(|(number, ..)| *number);
-        lines.iter().enumerate().filter_map(|(at, line)| Some((at, number(line)?))).collect()
+    let is_shared = |seen: &Seen| seen.times.0 > 0 && seen.times.1 > 0;
+    if lines.values().any(is_shared) {
+        for line in old[..head].iter().chain(&old[old.len() - tail..]) {
+            lines.get_mut(line).into_iter().for_each(|seen| seen.is_repeated = true);
+        }
+    }
+    let shared = |part: &[&[u8]]| -> Vec<(usize, u32)> {
+        let number = |line: &&[u8]| lines.get(*line).filter(|seen| is_shared(seen)).map(|seen| seen.number);
+        part.iter().enumerate().filter_map(|(at, line)| Some((at, number(line)?))).collect()
     };
     let (old_shared, new_shared) = (shared(old_middle), shared(new_middle));
-    let old_numbers: Vec<u32> = old_shared.iter().map(|(_, number)| *number).collect();
-    let new_numbers: Vec<u32> = new_shared.iter().map(|(_, number)| *number).collect();
+    let mut is_unique = vec![false; lines.len()];
+    for seen in lines.values() {
+        is_unique[seen.number as usize] = seen.times == (1, 1) && !seen.is_repeated;
+    }
+    let numbers = |shared: &[(usize, u32)]| -> Vec<u32> { shared.iter().map(|(_, number)| *number).collect() };
 
     // The pairs of equal lines, in order, in the numbering of the whole contents.
     let mut pairs: Vec<(usize, usize)> = (0..head).map(|at| (at, at)).collect();
-    for operation in similar::capture_diff_slices(Algorithm::Myers, &old_numbers, &new_numbers) {
-        if let DiffOp::Equal { old_index, new_index, len } = operation {
-            pairs.extend((0..len).map(|i| (head + old_shared[old_index + i].0, head + new_shared[new_index + i].0)));
-        }
-    }
+    let matched = matched(&numbers(&old_shared), &numbers(&new_shared), &is_unique);
+    pairs.extend(matched.into_iter().map(|(o, n)| (head + old_shared[o].0, head + new_shared[n].0)));
     pairs.extend((0..tail).map(|at| (old.len() - tail + at, new.len() - tail + at)));
     from_pairs(&pairs, old.len(), new.len())
+}
+
+/// Matches equal numbers in order: first as many unique ones as possible, then the rest between them.
+fn matched(old: &[u32], new: &[u32], is_unique: &[bool]) -> Vec<(usize, usize)> {
+    let is_unique = |number: u32| is_unique[number as usize];
+    let place: HashMap<u32, usize> =
+        new.iter().enumerate().filter(|(_, n)| is_unique(**n)).map(|(at, n)| (*n, at)).collect();
+    let unique: Vec<(usize, usize)> =
+        old.iter().enumerate().filter_map(|(at, number)| Some((at, *place.get(number)?))).collect();
+    let anchors = longest_increasing(&unique.iter().map(|(_, at)| *at).collect::<Vec<_>>());
+    let (mut pairs, mut from) = (Vec::new(), (0, 0));
+    for to in anchors.into_iter().map(|at| unique[at]).chain([(old.len(), new.len())]) {
+        let (a, b) = (&old[from.0..to.0], &new[from.1..to.1]);
+        if !a.is_empty() && !b.is_empty() {
+            for operation in similar::capture_diff_slices(Algorithm::Myers, a, b) {
+                if let DiffOp::Equal { old_index, new_index, len } = operation {
+                    pairs.extend((0..len).map(|i| (from.0 + old_index + i, from.1 + new_index + i)));
+                }
+            }
+        }
+        if to.0 < old.len() && to.1 < new.len() {
+            pairs.push(to);
+        }
+        from = (to.0 + 1, to.1 + 1);
+    }
+    pairs
+}
+
+/// Returns the positions of a longest increasing subsequence of different numbers.
+fn longest_increasing(numbers: &[usize]) -> Vec<usize> {
+    // Of each length, the subsequence with the smallest end: where it ends, and of each number what comes before it.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(numbers.len());
+    for (at, number) in numbers.iter().enumerate() {
+        let length = ends.partition_point(|end| numbers[*end] < *number);
+        before.push(length.checked_sub(1).map(|shorter| ends[shorter]));
+        match ends.get_mut(length) {
+            Some(end) => *end = at,
+            None => ends.push(at),
+        }
+    }
+    let mut found: Vec<usize> = std::iter::successors(ends.last().copied(), |at| before[*at]).collect();
+    found.reverse();
+    found
 }
 
 /// Turns the pairs of equal lines into runs that cover both contents.
@@ -260,6 +323,32 @@ mod tests {
     }
 
     #[test]
+    fn a_function_is_not_torn_apart_at_lines_that_every_function_has() {
+        let old = "fn a() {\n    one();\n\n    two();\n}\n\nfn b() {\n    three();\n\n    four();\n}\n";
+        let new = "fn c() {\n    five();\n\n    six();\n}\n\nfn a() {\n    one();\n\n    two();\n}\n\n\
+                   fn b() {\n    three();\n\n    seven();\n}\n";
+        insta::assert_snapshot!(hunks(old, new).replace("\n \n", "\n\n"), @r"
+        @@ -1,3 +1,9 @@
+        +fn c() {
+        +    five();
+        +
+        +    six();
+        +}
+        +
+         fn a() {
+             one();
+
+        @@ -7,5 +13,5 @@
+         fn b() {
+             three();
+
+        -    four();
+        +    seven();
+         }
+        ");
+    }
+
+    #[test]
     fn a_text_is_shown_under_its_name() {
         let diff = of_text("f", "a\rb\nc\n", "a\rb\nd\n");
         assert_eq!(diff, "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\rb\n-c\n+d\n");
@@ -273,6 +362,21 @@ mod tests {
         -2
         … 4 more lines
         ");
+    }
+
+    #[test]
+    fn lines_that_were_moved_are_removed_in_one_place_and_added_in_another() {
+        let line = |n: usize| if n % 5 == 0 { "}\n".to_owned() } else { format!("line {n}\n") };
+        let old: Vec<String> = (0..10_000).map(line).collect();
+        let new = [&old[..1000], &old[2000..], &old[1000..2000]].concat().concat();
+        let counts = LineDiff::new(old.concat().as_bytes(), new.as_bytes()).counts();
+        assert_eq!(counts, Counts { added: 1000, removed: 1000 });
+    }
+
+    #[test]
+    fn the_longest_increasing_numbers_are_found() {
+        assert_eq!(longest_increasing(&[]), [0; 0]);
+        assert_eq!(longest_increasing(&[3, 4, 0, 5, 1, 2, 6]), [2, 4, 5, 6]);
     }
 
     proptest! {
