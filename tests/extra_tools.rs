@@ -121,6 +121,16 @@ fn a_discovery_that_fails_is_named_and_the_run_goes_on_unless_strict() {
 }
 
 #[test]
+fn the_time_of_a_run_includes_what_precedes_the_first_request() {
+    let endless = json!({"toolDiscoveryCommand": "sleep 600", "toolCallCommand": "cat"});
+    let project = with_discovery(endless);
+    let outcome = project.run(&["--max-wall-time", "2s", "go"]);
+    assert_eq!(outcome.code, 55, "{}", outcome.stderr);
+    assert_eq!(outcome.result["error"]["budget"]["kind"], "wall_time");
+    assert_eq!(project.server().requests().len(), 0);
+}
+
+#[test]
 fn no_link_of_the_checkout_brings_in_what_is_outside_of_it() {
     let agent = "---\ndescription: OUTSIDE\n---\nOUTSIDE\n";
     let project = Project::new()

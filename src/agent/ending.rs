@@ -53,6 +53,12 @@ pub(super) fn stopped(exit: Exit, code: &str, message: impl Into<String>, hint: 
     }
 }
 
+impl From<Exceeded> for Stopped {
+    fn from(limit: Exceeded) -> Stopped {
+        exceeded(limit)
+    }
+}
+
 /// Converts an exceeded limit to the ending of the run.
 pub(super) fn exceeded(exceeded: Exceeded) -> Stopped {
     match exceeded {

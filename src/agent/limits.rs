@@ -60,6 +60,15 @@ impl Account {
         Some(limit.saturating_sub(now.saturating_duration_since(self.started)))
     }
 
+    /// Awaits a part of the run, at most until its time is used up.
+    pub async fn within_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Exceeded> {
+        let Some(left) = self.time_left(Instant::now()) else { return Ok(work.await) };
+        tokio::time::timeout(left, work).await.map_err(|_| {
+            let limit = self.limits.wall_time_ms.unwrap_or_default() as f64;
+            Exceeded::Budget(BudgetExceeded { kind: "wall_time".into(), limit, spent: limit })
+        })
+    }
+
     /// Counts one turn, or returns the limit that forbids it.
     pub fn take_turn(&mut self, now: Instant) -> Result<u32, Exceeded> {
         self.check_budgets(now)?;
