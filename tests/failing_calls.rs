@@ -263,3 +263,30 @@ fn what_is_remembered_of_a_machine_counts_for_no_process_with_other_limits() {
     let third = qwen(&project, &[&UNSHARE], &["run", "hi"]);
     assert_eq!((third.code, tier(&third).as_str()), (0, "T2"), "{}", third.stderr);
 }
+
+#[test]
+fn git_of_a_command_sets_no_time_of_the_project_s_objects_and_a_newer_one_is_no_change() {
+    let again = "git rm -q --cached a.txt && git add a.txt && git commit -q --allow-empty -m again";
+    let commands = [
+        again,
+        "echo two > a.txt && git add a.txt && git stash -q && git stash pop -q",
+        "touch a.txt && git add a.txt && git gc --auto -q",
+    ];
+    for (tier, flags) in [("T3", &["--yolo"][..]), ("T2", &["--yolo"]), ("off", &["--yolo", "--sandbox=off"])] {
+        for commands in [&commands[..2], &commands] {
+            let project = Project::new().file("a.txt", "one\n").git();
+            let objects = project.root().join(".git/objects");
+            let listed = std::process::Command::new("find").arg(&objects).args(["-type", "f"]).output().unwrap();
+            let files: Vec<PathBuf> = String::from_utf8(listed.stdout).unwrap().lines().map(PathBuf::from).collect();
+            let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+            files.iter().for_each(|file| std::fs::File::open(file).unwrap().set_modified(old).unwrap());
+            let flags = [flags, &["--dry-run"]].concat();
+            let Some((answers, _project, outcome)) = run_in(tier, project, &flags, commands) else { continue };
+            assert_eq!(outcome.code, 0, "{tier}: {}\n{answers:?}", outcome.stderr);
+            assert!(answers.iter().all(|answer| answer.contains("Exit Code: 0")), "{tier}: {answers:?}");
+            let is_old = |file: &PathBuf| file.metadata().unwrap().modified().unwrap() == old;
+            let kept = files.iter().all(is_old);
+            assert!(files.len() > 2 && (kept || tier == "off" || tier == "T2" && commands.len() > 2), "{tier}");
+        }
+    }
+}

@@ -20,6 +20,11 @@ pub struct Grant {
 }
 
 impl CommandPlan {
+    /// Tells whether it is git and plain readers alone, which the rules on reading have judged word by word.
+    pub fn is_git_and_readers(&self) -> bool {
+        self.programs.iter().all(|name| name == "git" || super::programs::only_reads(name))
+    }
+
     /// Returns how it is started in a tree that is seen at `root`. Text that could not be read is left as it is.
     pub fn start_at(&self, root: &Path) -> Start {
         self.form.as_ref().map_or_else(|| self.start.clone(), |form: &Arc<Form>| form.start(root))

@@ -12,7 +12,7 @@ use super::request::{CommandRoot, Demand, RunRequest, SandboxError};
 use super::running::{Background, PATIENCE, Piped, RunOutput, finish, settle, start};
 use super::tier::Tier;
 use super::view::{Mount, Source, View};
-use super::wire::{Instructions, Permissions, Program};
+use super::wire::{Instructions, Kept, Permissions, Program};
 use super::{Names, Sandbox, macos, proxy, system};
 use crate::policy::CommandPlan;
 use crate::policy::grant::{GitAccess, Network, Start, TreeAccess};
@@ -147,8 +147,13 @@ impl Sandbox {
             devices: system::DEVICES.iter().map(OsString::from).collect(),
             network: self.network(plan) == Network::Any,
             proxied: self.proxied(plan).is_some(),
-            // Git sets modes of its own files.
-            keeps_attributes: read_only && plan.profile.git != GitAccess::Scratch,
+            kept: match plan.profile.git {
+                // Git sets modes of its own files, and a new time on an object that it needs again: also on one of the
+                // real repository. Where it cannot, it makes its own copy.
+                GitAccess::Scratch if plan.is_git_and_readers() => Kept::Times,
+                GitAccess::None | GitAccess::ReadOnly if read_only => Kept::Attributes,
+                GitAccess::None | GitAccess::ReadOnly | GitAccess::Scratch => Kept::Nothing,
+            },
             view,
             guarded: vec![own, -rustix::process::getpgrp().as_raw_nonzero().get()],
         }

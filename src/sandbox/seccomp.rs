@@ -8,7 +8,7 @@ use seccompiler::{
 };
 
 use super::tier::Tier;
-use super::wire::Permissions;
+use super::wire::{Kept, Permissions};
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
@@ -119,14 +119,13 @@ const TO_A_PROCESS: &[i64] = &[
 /// As [`TO_A_PROCESS`]; the first argument says what the second one names, with this number for one process.
 const TO_SOME_PROCESSES: &[(i64, u64)] = &[(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)];
 
-/// Change metadata of a file, regardless of Landlock. The numbers are those of `fchmodat2`, `setxattrat`,
+/// Change other metadata of a file, regardless of Landlock. The numbers are those of `fchmodat2`, `setxattrat`,
 /// `removexattrat` and `file_setattr`, the same on every architecture.
 const ATTRIBUTES: &[i64] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
     libc::SYS_fchown,
     libc::SYS_fchownat,
-    libc::SYS_utimensat,
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
     libc::SYS_fsetxattr,
@@ -143,6 +142,11 @@ const ATTRIBUTES: &[i64] = &[
     libc::SYS_chown,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_lchown,
+];
+
+/// Change the time of a file, regardless of Landlock.
+const TIMES: &[i64] = &[
+    libc::SYS_utimensat,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_utime,
     #[cfg(target_arch = "x86_64")]
@@ -220,8 +224,13 @@ fn rules(permissions: &Permissions) -> Result<Rules, BackendError> {
             add(&mut rules, *call, vec![compare(1, SeccompCmpOp::Ne, 0)?])?;
         }
     }
-    if permissions.tier < Tier::T3 && permissions.keeps_attributes {
-        rules.extend(ATTRIBUTES.iter().map(|call| (*call, Vec::new())));
+    if permissions.tier < Tier::T3 {
+        let kept: &[&[i64]] = match permissions.kept {
+            Kept::Nothing => &[],
+            Kept::Times => &[TIMES],
+            Kept::Attributes => &[TIMES, ATTRIBUTES],
+        };
+        rules.extend(kept.iter().copied().flatten().map(|call| (*call, Vec::new())));
     }
     add_sockets(&mut rules, permissions)?;
     Ok(rules)
@@ -291,7 +300,7 @@ pub(super) fn try_it() -> Result<(), String> {
         devices: Vec::new(),
         network: false,
         proxied: false,
-        keeps_attributes: false,
+        kept: Kept::Nothing,
         view: None,
         guarded: Vec::new(),
     };
@@ -313,7 +322,7 @@ mod tests {
                     devices: Vec::new(),
                     network,
                     proxied: false,
-                    keeps_attributes: true,
+                    kept: Kept::Attributes,
                     view: None,
                     guarded: vec![1000, 2000, -500],
                 };

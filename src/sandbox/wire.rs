@@ -56,12 +56,23 @@ pub(super) struct Permissions {
     pub(super) network: bool,
     /// Whether the last descriptor receives a listener inside the network, for the proxy.
     pub(super) proxied: bool,
-    /// Whether modes, times and owners of files must not change: below T3 nothing else protects them.
-    pub(super) keeps_attributes: bool,
+    /// What must not change of files besides their contents: below T3 nothing else protects it.
+    pub(super) kept: Kept,
     /// For namespaces: the file system.
     pub(super) view: Option<View>,
     /// This program's processes, which commands must not be able to signal.
     pub(super) guarded: Vec<i32>,
+}
+
+/// What programs must not change of the files of their user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Kept {
+    /// Nothing.
+    Nothing,
+    /// Times.
+    Times,
+    /// Modes, times, owners and extended attributes.
+    Attributes,
 }
 
 /// The helper's reports, one line each.

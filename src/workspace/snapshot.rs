@@ -35,6 +35,12 @@ impl Stat {
         (self.inode, self.size) == (other.inode, other.size)
     }
 
+    /// Tells whether a file differs from its earlier state in a later time alone.
+    pub(super) fn is_only_later(&self, before: &Stat) -> bool {
+        let same_times = Stat { modified: before.modified, changed: before.changed, ..*self };
+        same_times == *before && self.modified > before.modified
+    }
+
     /// Returns the length in bytes.
     pub(super) fn size(&self) -> u64 {
         self.size

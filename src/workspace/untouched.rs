@@ -15,6 +15,8 @@ use super::snapshot::Stat;
 pub struct Untouched {
     root: PathBuf,
     except: Vec<PathBuf>,
+    /// Git's objects: git sets a new time on one that it needs again, so that nothing removes it as unused.
+    objects: Option<PathBuf>,
     files: BTreeMap<PathBuf, Seen>,
 }
 
@@ -63,16 +65,25 @@ impl Seen {
 }
 
 impl Untouched {
-    /// Looks at the directory `root` and everything below it, but for the files that we write ourselves.
-    pub fn remember(root: &Path, except: Vec<PathBuf>) -> Untouched {
+    /// Looks at the directory `root` and everything below it, but for the files that we write ourselves. A later time of
+    /// one of git's `objects` is no change.
+    pub fn remember(root: &Path, except: Vec<PathBuf>, objects: Option<PathBuf>) -> Untouched {
         let files = look(root, &except);
-        Untouched { root: root.to_path_buf(), except, files }
+        Untouched { root: root.to_path_buf(), except, objects, files }
+    }
+
+    /// Tells whether git has set a new time on one of its objects, and nothing else is new of it.
+    fn is_needed_again(&self, path: &Path, now: &Seen, before: &Seen) -> bool {
+        let is_object = self.objects.as_ref().is_some_and(|objects| path.starts_with(objects));
+        matches!((now, before), (Seen::File(now), Seen::File(before)) if is_object && now.is_only_later(before))
     }
 
     /// Returns the first path that changed; `None` if nothing did.
     pub fn first_difference(&self) -> Option<PathBuf> {
         let now = look(&self.root, &self.except);
-        let is_kept = |path: &PathBuf, before: &Seen| now.get(path).is_some_and(|now| now.is_as_before(before));
+        let is_kept = |path: &PathBuf, before: &Seen| {
+            now.get(path).is_some_and(|now| now.is_as_before(before) || self.is_needed_again(path, now, before))
+        };
         let gone = self.files.iter().find(|(path, before)| !is_kept(path, before));
         let new = now.keys().find(|path| !self.files.contains_key(*path));
         gone.map(|(path, _)| path.clone()).or_else(|| new.cloned())
@@ -82,8 +93,10 @@ impl Untouched {
     /// file with as many bytes.
     pub fn first_attribute(&self) -> Option<PathBuf> {
         let now = look(&self.root, &self.except);
-        let is_changed =
-            |path: &PathBuf, before: &Seen| now.get(path).is_some_and(|now| now.has_other_attributes(before));
+        let is_changed = |path: &PathBuf, before: &Seen| {
+            now.get(path)
+                .is_some_and(|now| now.has_other_attributes(before) && !self.is_needed_again(path, now, before))
+        };
         self.files.iter().find(|(path, before)| is_changed(path, before)).map(|(path, _)| path.clone())
     }
 }
@@ -118,7 +131,7 @@ mod tests {
         let root = folder.path();
         std::fs::create_dir(root.join("d")).unwrap();
         std::fs::write(root.join("d/a"), "1").unwrap();
-        let untouched = Untouched::remember(root, vec![root.join("result.json")]);
+        let untouched = Untouched::remember(root, vec![root.join("result.json")], None);
         std::fs::write(root.join("result.json"), "{}").unwrap();
         assert_eq!(untouched.first_difference(), None);
         std::fs::write(root.join("d/b"), "").unwrap();
@@ -132,6 +145,32 @@ mod tests {
     }
 
     #[test]
+    fn of_git_s_objects_a_later_time_is_no_change_and_everything_else_is() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let (root, object) = (folder.path(), folder.path().join("objects/aa/1"));
+        std::fs::create_dir_all(object.parent().unwrap()).unwrap();
+        std::fs::write(&object, "1").unwrap();
+        let set = |time: std::time::SystemTime| std::fs::File::open(&object).unwrap().set_modified(time).unwrap();
+        let (old, now) = (std::time::SystemTime::UNIX_EPOCH, std::time::SystemTime::now());
+        set(old);
+        let remember = |objects: &str| Untouched::remember(root, Vec::new(), Some(root.join(objects)));
+        let found = |untouched: &Untouched| (untouched.first_attribute(), untouched.first_difference());
+        let is_changed = (Some(object.clone()), Some(object.clone()));
+        let (of_git, of_another) = (remember("objects"), remember("other"));
+        set(now);
+        assert_eq!((found(&of_git), found(&of_another)), ((None, None), is_changed.clone()));
+        let of_git = remember("objects");
+        set(old);
+        assert_eq!(found(&of_git), is_changed);
+        let of_git = remember("objects");
+        std::fs::set_permissions(&object, std::fs::Permissions::from_mode(0o600)).unwrap();
+        set(now);
+        assert_eq!(found(&of_git), is_changed);
+    }
+
+    #[test]
     fn modes_and_times_are_told_from_contents() {
         use std::os::unix::fs::PermissionsExt as _;
 
@@ -140,25 +179,25 @@ mod tests {
         std::fs::create_dir(root.join("d")).unwrap();
         std::fs::write(root.join("d/a"), "1").unwrap();
         std::fs::write(root.join("b"), "1").unwrap();
-        let untouched = Untouched::remember(root, Vec::new());
+        let untouched = Untouched::remember(root, Vec::new(), None);
         std::fs::write(root.join("b"), "23").unwrap();
         std::fs::write(root.join("new"), "").unwrap();
         assert_eq!(untouched.first_attribute(), None);
         std::fs::set_permissions(root.join("d"), std::fs::Permissions::from_mode(0o700)).unwrap();
         assert_eq!(untouched.first_attribute(), Some(root.join("d")));
-        let untouched = Untouched::remember(root, Vec::new());
+        let untouched = Untouched::remember(root, Vec::new(), None);
         let old = std::time::SystemTime::UNIX_EPOCH;
         std::fs::File::open(root.join("d/a")).unwrap().set_modified(old).unwrap();
         assert_eq!(untouched.first_attribute(), Some(root.join("d/a")));
         for directory in [root.join("d"), root.to_path_buf()] {
-            let untouched = Untouched::remember(root, Vec::new());
+            let untouched = Untouched::remember(root, Vec::new(), None);
             std::fs::write(directory.join("came"), "").unwrap();
             std::fs::remove_file(directory.join("came")).unwrap();
             assert_eq!((untouched.first_attribute(), untouched.first_difference()), (None, None));
             std::fs::File::open(&directory).unwrap().set_modified(old).unwrap();
             assert_eq!(untouched.first_attribute(), Some(directory.clone()));
             std::fs::write(directory.join("more"), "").unwrap();
-            let untouched = Untouched::remember(root, Vec::new());
+            let untouched = Untouched::remember(root, Vec::new(), None);
             std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o711)).unwrap();
             assert_eq!(untouched.first_attribute(), Some(directory));
         }

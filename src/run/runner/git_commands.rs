@@ -2,17 +2,12 @@
 
 use crate::policy::CommandPlan;
 use crate::policy::grant::Start;
-use crate::policy::programs::{git_verb, only_reads, starts_another};
-
-/// Tells whether a command is git and plain readers alone, which the rules on reading have judged word by word.
-pub(super) fn is_git_and_readers(plan: &CommandPlan) -> bool {
-    plan.programs.iter().all(|name| name == "git" || only_reads(name))
-}
+use crate::policy::programs::{git_verb, starts_another};
 
 /// Tells whether a command is git and plain readers and makes no second repository: every git of it works in the
 /// repository of the tree.
 pub(super) fn is_judged_git(plan: &CommandPlan) -> bool {
-    is_git_and_readers(plan)
+    plan.is_git_and_readers()
         && match &plan.start {
             Start::Pipeline(programs) => !programs.iter().any(|words| makes_repository(words)),
             Start::Script(text) => !script_makes_repository(text),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Runner;
-use super::git_commands::{is_git_and_readers, is_judged_git};
+use super::git_commands::is_judged_git;
 use super::surroundings::{GIT_AT, OBJECTS_AT, TreeMounts};
 use crate::git::{git_environment, private_git_configuration};
 use crate::policy::CommandPlan;
@@ -119,7 +119,7 @@ impl Runner {
             set("GIT_DIR", git_dir);
             set("GIT_WORK_TREE", top.filter(|_| git_dir.is_some()));
         }
-        if is_git_and_readers(plan) {
+        if plan.is_git_and_readers() {
             variables.extend(private_git_configuration());
         }
         variables

@@ -183,8 +183,10 @@ impl Runner {
     /// Remembers the modes and times of the whole repository, where isolation does not hold them.
     fn remember_attributes(&self) {
         if self.tier() == Tier::T2 {
-            let top = self.repository().map_or(self.options.workspace.root(), |repository| &repository.top);
-            self.attributes.get_or_init(|| Untouched::remember(top, Vec::new()));
+            let repository = self.repository();
+            let top = repository.map_or(self.options.workspace.root(), |repository| &repository.top);
+            let objects = repository.map(Repository::objects);
+            self.attributes.get_or_init(|| Untouched::remember(top, Vec::new(), objects));
         }
     }
 

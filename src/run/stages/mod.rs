@@ -16,8 +16,11 @@ pub mod toolbox;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::agent::Stopped;
+use crate::agent::limits::Account;
 use crate::cli::RunArgs;
 use crate::git::dirty::DirtyCheck;
+use crate::git::repository::Repository;
 use crate::run::error::Failure;
 use crate::run::finish::mode::Mode;
 use crate::run::finish::stage::Stage;
@@ -49,16 +52,20 @@ pub struct Prepared {
 /// Reads and checks everything that an item needs before its first request. Sends nothing, and writes only to the
 /// item's own temporary directory.
 pub async fn prepare(shared: &Shared, arguments: &RunArgs, id: &str) -> Result<Prepared, Failure> {
+    let started_at = Instant::now();
     let dirty = DirtyCheck::begin(shared.place.repository());
     let mut item = Item::open(shared, arguments, id).await?;
     let commands = Commands::open(shared, &item)?;
     let prompt = Input::prompt(shared, &mut item).await?;
     let asked = Asked::choose(shared, &mut item).await?;
-    let mut toolbox = RunTools::open(shared, &mut item, &commands.runner).await?;
+    let account = Account::open(asked.limits.clone(), started_at);
+    let opened = account.within_time(RunTools::open(shared, &mut item, &commands.runner)).await;
+    let mut toolbox = opened.map_err(Stopped::from)??;
     let delivery = DeliverySpec::open(shared, &item)?;
     let variables = secret_variables(&shared.environment, asked.client.key.as_ref(), item.recipe.as_ref());
     let masking = Masking::new(&item.rules.policy, &variables)?;
-    let servers = toolbox.connect(shared, &mut item, &commands.runner).await?;
+    let connected = account.within_time(toolbox.connect(shared, &mut item, &commands.runner)).await;
+    let servers = connected.map_err(Stopped::from)??;
     let input = Input::open(shared, &mut item, prompt, &servers, &asked.client).await?;
     let stage = Stage {
         workspace: Arc::clone(&shared.place.workspace),
@@ -72,7 +79,7 @@ pub async fn prepare(shared: &Shared, arguments: &RunArgs, id: &str) -> Result<P
     };
     let replay = item.arguments.test.replay.as_ref().map(|path| path.display().to_string());
     let setup = Setup {
-        run: RunFacts { id: item.id, time: item.time, started_at: Instant::now(), replay, dirty: dirty.end() },
+        run: RunFacts { id: item.id, time: item.time, started_at, replay, dirty: dirty.end() },
         checks: CheckSpec::of(&item.arguments, item.recipe.as_ref()),
         answers: answer_cache::Folder::of(&item.arguments, shared.cache.clone()),
         rules: item.rules,
@@ -103,5 +110,6 @@ fn untouched(shared: &Shared, item: &Item) -> Option<Untouched> {
         &test.record,
     ];
     let own_files = own_files.into_iter().flatten().map(|path| shared.environment.cwd.join(path)).collect();
-    Some(Untouched::remember(shared.place.root(), own_files))
+    let objects = shared.place.repository().map(Repository::objects);
+    Some(Untouched::remember(shared.place.root(), own_files, objects))
 }
