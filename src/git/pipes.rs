@@ -11,10 +11,9 @@ use crate::bounded;
 
 /// The directories in which git looks for files by their names, and whether it looks in those below, too.
 const OF_WORK_TREE: [(&str, bool); 4] = [("", false), ("info", false), ("logs", false), ("refs", true)];
-const SHARED: [(&str, bool); 3] = [("objects", false), ("objects/info", true), ("objects/pack", false)];
+const SHARED: [(&str, bool); 1] = [("objects", true)];
 
-/// Returns a file of a git directory that git must not open, with what it is. Directories of single objects are not
-/// searched: they are many.
+/// Returns a file of a git directory that git must not open, with what it is.
 pub(super) fn first(git_dir: &Path, common_dir: &Path) -> Option<(PathBuf, io::Error)> {
     let mut pending: Vec<(PathBuf, bool)> = Vec::new();
     for directory in if git_dir == common_dir { vec![git_dir] } else { vec![git_dir, common_dir] } {

@@ -174,6 +174,11 @@ impl Repository {
         Git::with(&self.programs, &self.top)
     }
 
+    /// Returns the directory of the objects.
+    pub fn objects(&self) -> PathBuf {
+        self.common_dir.join("objects")
+    }
+
     /// Reads HEAD again, as it is now: the commit and the branch.
     pub fn head_now(&self) -> Result<(Option<String>, Option<String>), RepositoryError> {
         self.read_head(Probe::read(&self.git_dir, &self.common_dir)?.has_files_for_references)
@@ -289,7 +294,7 @@ impl Repository {
         if !self.prefix.is_root() {
             arguments.push(self.prefix.to_os_string());
         }
-        let names = self.git().env("GIT_LITERAL_PATHSPECS", "1").run(&arguments, b"")?;
+        let names = self.git().run(&arguments, b"")?;
         let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
         let below = |name| RelPath::below(self.prefix.as_path(), Path::new(OsStr::from_bytes(name)));
         Ok(names.filter_map(below).filter(|path| !path.is_root()).collect())
@@ -512,6 +517,8 @@ mod tests {
         assert!(matches!(Repository::discover(&top), Err(RepositoryError::Damaged { .. })));
         std::fs::remove_file(top.join(".git/config")).unwrap();
         sh(&top, "mkfifo .git/config");
+        assert!(matches!(Repository::discover(&top), Err(RepositoryError::Io { .. })));
+        sh(&top, "rm .git/config; mkdir -p .git/objects/aa; mkfifo .git/objects/aa/1");
         assert!(matches!(Repository::discover(&top), Err(RepositoryError::Io { .. })));
     }
 
