@@ -234,6 +234,31 @@ fn a_staged_secret_is_found_here_and_nothing_is_sent() {
 }
 
 #[test]
+fn a_name_that_is_no_text_hides_neither_a_secret_nor_a_file_that_may_not_be_read() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let odd = Path::new(std::ffi::OsStr::from_bytes(b"k\xff"));
+    let staged = |project: &Project, name: &str, text: &str| {
+        let folder = project.root().join(odd);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(name), text).unwrap();
+        write(project, "a.py", "one = 2\n");
+        must(project, &["add", "-f", "."]);
+    };
+    let key = format!("AKIA{}", "ABCDEFGHIJKLMNOP");
+    let project_of = || project(&[], [nothing()]);
+    let project = project_of();
+    staged(&project, "b.py", &format!("key = '{key}'\n"));
+    let ended = git(&project, &["commit", "-m", "x"]);
+    assert!(!ended.ok && ended.text.contains("b.py:1: [secret]"), "{}", ended.text);
+    assert_eq!(requests(&project), 0);
+    let project = project_of();
+    staged(&project, ".env", "PLAIN=in-the-file\n");
+    must(&project, &["commit", "-m", "x"]);
+    let sent = project.server().messages(0);
+    assert!(sent.contains("+one = 2") && !sent.contains("in-the-file"), "{sent}");
+}
+
+#[test]
 fn a_change_that_is_too_large_to_look_at_goes_on() {
     let project = project(&[], []);
     write(&project, "a.py", &"line = 1\n".repeat(9_000));

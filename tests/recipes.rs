@@ -317,6 +317,26 @@ fn findings_are_anchored_and_gate_the_run() {
 }
 
 #[test]
+fn a_range_of_trees_shows_no_file_under_another_path() {
+    for range in ["HEAD..HEAD:secrets", "HEAD:secrets", "tree..HEAD", "4b825dc642cb6eb9a060e54bf8d69288fbee4904..HEAD"]
+    {
+        let text = format!(
+            "context: [{{name: change, diff: range, range: '{range}'}}]\nprompt: '{{{{ context.change | fence }}}}'\nneeds: {{read: ['**']}}\n"
+        );
+        let project = project([say("done")]).file(".qwen/recipes/fix.yaml", format!("{HEAD}{text}"));
+        let project = project.file("secrets/k", "hunter2\n");
+        project.run_git(&["add", "-Af", "."]);
+        project.run_git(&["commit", "-q", "-m", "change"]);
+        project.run_git(&["tag", "tree", "HEAD:secrets"]);
+        let outcome = run(&project, &[]);
+        let is_of_commits = range.ends_with("..HEAD") && !range.starts_with("tree");
+        assert_eq!(outcome.code, if is_of_commits { 0 } else { 42 }, "{range}: {}", outcome.stderr);
+        let sent = project.server().requests().iter().map(ToString::to_string).collect::<String>();
+        assert!(!sent.contains("hunter2"), "{range}");
+    }
+}
+
+#[test]
 fn a_review_in_a_subfolder_finds_odd_names_and_says_what_no_model_looked_at() {
     let text = "context: [{name: change, diff: range, range: 'HEAD~1...HEAD', truncate: fail, max_bytes: 4000}]\nprompt: '{{ context.change | fence }}'\nneeds: {read: ['**'], tools: [read_file]}\noutput: {kind: findings, rules: [{id: bug, description: B, severity: error}]}\n";
     let finding = |path: &str, quote: &str| json!({"rule_id": "bug", "severity": "error", "path": path, "start_line": 9, "end_line": 9, "quote": quote, "message": "m", "confidence": "high"});

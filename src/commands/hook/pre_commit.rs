@@ -1,6 +1,8 @@
 //! Runs `qwen hook pre-commit` on the staged change, as the index holds it.
 
+use std::ffi::OsString;
 use std::io::Write;
+use std::os::unix::ffi::OsStringExt as _;
 
 use super::asked::{BUDGET, HookRequest, Line, of_git, report};
 use crate::exit::Exit;
@@ -54,21 +56,21 @@ fn secrets(asked: &HookRequest<'_>, paths: &[Vec<u8>]) -> Result<Vec<Line>, Fail
     let facts = asked.place.facts(asked.environment);
     let prefix = &asked.repository().prefix;
     let may_read = policy.reader(&facts);
-    let readable: Vec<String> = paths
+    let readable: Vec<OsString> = paths
         .iter()
         .filter(|path| {
             let inside = RelPath::from_bytes(path).and_then(|path| RelPath::below(prefix.as_path(), path.as_path()));
             inside.is_some_and(|path| may_read(&path))
         })
-        .map(|path| format!(":(top,literal){}", String::from_utf8_lossy(path)))
+        .map(|path| OsString::from_vec(path.clone()))
         .collect();
     if readable.is_empty() {
         return Ok(Vec::new());
     }
     let secrets = Secrets::new(&secret_variables(asked.environment, None, None), &policy.secret_patterns())
         .map_err(SetupError::SecretPatterns)?;
-    let mut words: Vec<String> = PLAIN.map(str::to_owned).into();
-    words.extend(["-U0", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", "--"].map(str::to_owned));
+    let mut words: Vec<OsString> = PLAIN.map(OsString::from).into();
+    words.extend(["-U0", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", "--"].map(OsString::from));
     words.extend(readable);
     let diff = asked.git()?.run(&words, b"").map_err(|error| of_git(&error))?;
     let mut lines = Vec::new();

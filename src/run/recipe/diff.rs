@@ -1,5 +1,9 @@
 //! Reads a change under review from git.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+
+use crate::git::Git;
 use crate::path::RelPath;
 use crate::recipe::file::DiffKind;
 use crate::run::error::{Failure, InputProblem};
@@ -31,28 +35,31 @@ impl Gatherer<'_> {
         let repository = self.repository.ok_or_else(|| failure(name, InputProblem::NoRepository))?;
         let failed = |error: String| failure(name, InputProblem::Diff(error));
         let git = repository.without_filters().map_err(|error| failed(error.to_string()))?;
-        let git = git_of(git, self.from_hook);
+        let git = git_of(git, self.from_hook).with_patterns();
         let mut base: Vec<String> = match (kind, range) {
             (DiffKind::Staged, _) => vec!["--cached".into()],
             (DiffKind::Worktree, _) => vec![repository.head.clone().unwrap_or_else(|| EMPTY_TREE.into())],
-            (DiffKind::Range, Some(range)) => vec!["--end-of-options".into(), range.to_owned()],
+            (DiffKind::Range, Some(range)) => {
+                require_commits(&git, range).map_err(failed)?;
+                vec!["--end-of-options".into(), range.to_owned()]
+            }
             (DiffKind::Range, None) => return Err(failed("`diff: range` without a range".into())),
         };
         base.push("--".into());
-        let run = |options: &[&str], paths: &[String]| {
-            let mut arguments: Vec<String> = vec!["diff".into()];
-            arguments.extend(options.iter().map(|option| (*option).to_owned()));
-            arguments.extend(base.iter().cloned());
+        let run = |options: &[&str], paths: &[OsString]| {
+            let mut arguments: Vec<OsString> = vec!["diff".into()];
+            arguments.extend(options.iter().map(OsString::from));
+            arguments.extend(base.iter().map(OsString::from));
             arguments.extend_from_slice(paths);
             git.run(&arguments, b"").map_err(|error| failed(error.to_string()))
         };
         let raw = run(&["--raw", "-z", "--abbrev=40", "--no-renames", "--no-ext-diff", "--no-textconv"], &[])?;
         let files = local::changed(&raw);
         let mut review = Review { right: right(kind, range), ..Review::default() };
-        let mut paths = vec![":(top)".to_owned()];
+        let mut paths = vec![OsString::from(":(top)")];
         for (file, path, class) in files.iter().map(|file| self.classed(&repository.prefix, file)) {
             if class.is_some() {
-                paths.push(format!(":(top,exclude,literal){}", String::from_utf8_lossy(&file.path)));
+                paths.push(OsString::from_vec([b":(top,exclude,literal)", file.path.as_slice()].concat()));
             }
             review.coverage.count(&path, file.status, class);
         }
@@ -88,6 +95,23 @@ impl Gatherer<'_> {
             true => is_generated(&file.path).then_some(Class::Generated),
         };
         (file, inside.to_string_lossy(), class)
+    }
+}
+
+/// Refuses a range of anything but commits and the empty tree: in the tree of a directory, files have other paths than
+/// the rules name.
+fn require_commits(git: &Git, range: &str) -> Result<(), String> {
+    if range.starts_with('-') {
+        return Err(format!("`{range}` is an option"));
+    }
+    let named = git.line(&["rev-parse", "--revs-only", range], b"").map_err(|error| error.to_string())?;
+    let ids: Vec<&str> = named.lines().map(|id| id.trim_start_matches('^')).filter(|id| *id != EMPTY_TREE).collect();
+    let asked: String = ids.iter().map(|id| format!("{id}^{{}}\n")).collect();
+    let kinds = git.line(&["cat-file", "--batch-check=%(objecttype)"], asked.as_bytes());
+    let kinds = kinds.map_err(|error| error.to_string())?;
+    match named.is_empty() || kinds.lines().any(|kind| kind != "commit") {
+        true => Err(format!("`{range}` does not name commits")),
+        false => Ok(()),
     }
 }
 

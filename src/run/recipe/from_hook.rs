@@ -1,5 +1,8 @@
 //! Prepares a run for a git hook: it sees the index or a commit, never the files of the work tree.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt as _;
+
 use crate::cli::RunArgs;
 use crate::cli::run::FromHook;
 use crate::git::Git;
@@ -53,8 +56,8 @@ pub fn text_of(hook: &FromHook, repository: &Repository, path: &RelPath) -> Opti
 /// Reads a text from a commit, or from the index if the revision is empty.
 pub fn text_at(git: &Git, revision: &str, repository: &Repository, path: &RelPath) -> Option<String> {
     let name = crate::change::patch::name_in_repository(&repository.prefix, path);
-    let object = format!("{revision}:{}", String::from_utf8_lossy(&name));
-    let content = git.run(&["cat-file", "blob", &object], b"").ok()?;
+    let object = OsString::from_vec([revision.as_bytes(), b":", name.as_slice()].concat());
+    let content = git.run(&[OsStr::new("cat-file"), OsStr::new("blob"), &object], b"").ok()?;
     Some(String::from_utf8_lossy(&content).into_owned())
 }
 
