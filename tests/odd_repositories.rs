@@ -168,6 +168,7 @@ const KINDS: &[(&str, Make)] = &[
             let name = [b'n', byte, b'e'];
             fs::write(project.root().join(std::ffi::OsStr::from_bytes(&name)), "x\n").unwrap();
         }
+        let project = project.file(":(top)x", "x\n").file(":!x", "x\n").file("[x]", "x\n");
         project.run_git(&["add", "-A"]);
         project.run_git(&["commit", "-qm", "names"]);
         project
@@ -403,4 +404,20 @@ fn a_filtered_file_is_applied_and_not_committed() {
     let outcome = project.run(&["--apply", "go"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert_eq!(project.read("a.txt"), "goodbye\n");
+}
+
+#[test]
+fn a_name_that_git_could_take_for_a_pattern_is_delivered() {
+    let names = [":(top)x", ":!x", "[x]", "*"];
+    for how in ["--apply", "--commit"] {
+        let edit = |name: &&str| call("write_file", serde_json::json!({"file_path": name, "content": "changed\n"}));
+        let project = names.iter().fold(plain(), |project, name| project.file(name, "x\n"));
+        project.run_git(&["add", "-A"]);
+        project.run_git(&["commit", "-qm", "names"]);
+        let project = project.model(names.iter().map(edit).chain([say("done")]));
+        let outcome = project.run(&[how, "go"]);
+        assert_eq!(outcome.code, 0, "{how}: {}", outcome.stderr);
+        assert!(names.iter().all(|name| project.read(name) == "changed\n"), "{how}");
+        assert_eq!(project.run_git(&["diff", "--name-only", "HEAD"]).is_empty(), how == "--commit");
+    }
 }

@@ -210,6 +210,12 @@ impl Git {
         self
     }
 
+    /// Lets paths begin with `:(top,glob)` and the like, and contain patterns. Otherwise each names itself.
+    #[must_use]
+    pub fn with_patterns(self) -> Git {
+        self.env("GIT_LITERAL_PATHSPECS", "0")
+    }
+
     /// Sets a configuration value.
     #[must_use]
     pub fn config(mut self, key: &str, value: &str) -> Git {
@@ -261,6 +267,7 @@ impl Git {
         if !self.programs.reads_user_configuration {
             command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("XDG_CONFIG_HOME", "/dev/null");
         }
+        command.env("GIT_LITERAL_PATHSPECS", "1");
         command.env("GIT_CEILING_DIRECTORIES", self.directory.parent().unwrap_or(&self.directory));
         command.envs(self.environment.iter().map(|(n, v)| (n, v)));
         let name = || arguments.first().map_or_else(String::new, |name| name.as_ref().to_string_lossy().into_owned());

@@ -80,7 +80,8 @@ fn mentions_drivers(repository: &Repository) -> bool {
 
 /// Returns the text of every attributes file; `None` where one cannot be read.
 fn attributes(repository: &Repository, git: &Git) -> Option<Vec<String>> {
-    let listed = git.run(&["ls-files", "-z", "-c", "-o", "--", ":(top,glob)**/.gitattributes"], b"").ok()?;
+    let arguments = ["ls-files", "-z", "-c", "-o", "--", ":(top,glob)**/.gitattributes"];
+    let listed = git.clone().with_patterns().run(&arguments, b"").ok()?;
     let mut files: Vec<PathBuf> = listed
         .split(|byte| *byte == 0)
         .filter(|name| !name.is_empty())

@@ -101,7 +101,7 @@ impl Repository {
         }
         let mut arguments: Vec<OsString> = ["diff-index", "-z", "--name-only", "HEAD", "--"].map(OsString::from).into();
         arguments.extend(filtered.keys().map(|name| OsString::from_vec(name.clone())));
-        let changed = self.without_filters()?.env("GIT_LITERAL_PATHSPECS", "1").run(&arguments, b"")?;
+        let changed = self.without_filters()?.run(&arguments, b"")?;
         let changed: Vec<&[u8]> = changed.split(|byte| *byte == 0).collect();
         status.dirty.retain(|path| {
             let name = name_in_repository(&self.prefix, path);
@@ -161,7 +161,7 @@ impl Repository {
 
     fn in_index(&self, names: &[Vec<u8>]) -> Result<Index, RepositoryError> {
         let mut index = Index::default();
-        let git = self.git().env("GIT_LITERAL_PATHSPECS", "1");
+        let git = self.git();
         for chunk in names.chunks(1000) {
             let mut arguments: Vec<OsString> =
                 ["ls-files", "-z", "--stage", "--full-name", "--"].map(OsString::from).into();

@@ -58,7 +58,7 @@ pub enum TrustedError {
 impl TrustedTree {
     /// Finds the commit in the repository with this top directory.
     pub fn find(top: &Path, revision: &str, why: &str) -> Result<TrustedTree, TrustedError> {
-        let git = Git::new(top).env("GIT_LITERAL_PATHSPECS", "1");
+        let git = Git::new(top);
         let asked = [OsString::from("rev-parse"), "-q".into(), "--verify".into(), "--end-of-options".into()];
         let asked = [&asked[..], &[format!("{revision}^{{commit}}").into()]].concat();
         match git.line(&asked, b"") {
@@ -181,7 +181,7 @@ impl TrustedTree {
 /// Tells whether a commit or the index of the repository contains this path, or a submodule on the way to it: then it
 /// came with the checkout. The job itself created anything else.
 pub fn came_with_checkout(top: &Path, path: &str) -> Result<bool, TrustedError> {
-    let git = Git::new(top).env("GIT_LITERAL_PATHSPECS", "1");
+    let git = Git::new(top);
     let parts: Vec<&str> = path.split('/').collect();
     let on_the_way: Vec<String> = (1..=parts.len()).map(|count| parts[..count].join("/")).collect();
     let mut indexed = vec!["ls-files", "-z", "--stage", "--"];
