@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 
 use super::Usage;
 
+/// No model reads or writes as many tokens at once.
+const MOST_TOKENS: u64 = 1 << 40;
+
 /// What a chunk says, as far as it says it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Chunk {
@@ -317,21 +320,26 @@ fn usage_in(object: &Map<String, Value>) -> Option<Usage> {
     object.get("usage").and_then(Value::as_object).and_then(usage)
 }
 
+/// Reads a number of tokens; a server that states a number beyond reason states none.
+fn tokens(value: &Value) -> Option<u64> {
+    whole(value).filter(|count| *count <= MOST_TOKENS)
+}
+
 /// Reads the counts of Ollama's own protocol.
 fn own_counts(top: &Map<String, Value>) -> Option<Usage> {
-    let count = |key: &str| top.get(key).and_then(whole);
+    let count = |key: &str| top.get(key).and_then(tokens);
     let read =
         Usage { input_tokens: count("prompt_eval_count"), output_tokens: count("eval_count"), ..Usage::default() };
     (read != Usage::default()).then_some(read)
 }
 
 fn usage(usage: &Map<String, Value>) -> Option<Usage> {
-    let first = |keys: &[&str]| keys.iter().find_map(|key| usage.get(*key).and_then(whole));
+    let first = |keys: &[&str]| keys.iter().find_map(|key| usage.get(*key).and_then(tokens));
     let inside = |outer: &[&str], keys: &[&str]| {
         outer
             .iter()
             .filter_map(|key| usage.get(*key))
-            .find_map(|object| keys.iter().find_map(|key| object.get(*key).and_then(whole)))
+            .find_map(|object| keys.iter().find_map(|key| object.get(*key).and_then(tokens)))
     };
     const PROMPT: &[&str] = &["prompt_tokens_details", "input_tokens_details"];
     const ANSWER: &[&str] = &["completion_tokens_details", "output_tokens_details"];
@@ -355,5 +363,19 @@ pub fn later_usage(old: Usage, new: Usage) -> Usage {
         cache_creation_input_tokens: new.cache_creation_input_tokens.or(old.cache_creation_input_tokens),
         output_tokens: new.output_tokens.or(old.output_tokens),
         reasoning_tokens: new.reasoning_tokens.or(old.reasoning_tokens),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_tokens_beyond_reason_is_none_and_sums_of_the_others_do_not_overflow() {
+        let counts = serde_json::json!({"usage": {"prompt_tokens": u64::MAX, "completion_tokens": 1_u64 << 63,
+            "total_tokens": 1e300, "prompt_tokens_details": {"cached_tokens": u64::MAX}}, "choices": []});
+        assert_eq!(usage_in(counts.as_object().unwrap()), None);
+        let own = serde_json::json!({"prompt_eval_count": u64::MAX, "eval_count": 7});
+        assert_eq!(own_counts(own.as_object().unwrap()), Some(Usage { output_tokens: Some(7), ..Usage::default() }));
     }
 }
