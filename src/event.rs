@@ -163,6 +163,9 @@ pub struct RunStarted {
     /// Agents that `task` may name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<String>,
+    /// What it is about: the first line of the prompt, or the recipe's description.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
 }
 
 /// A rule of a recipe's findings.

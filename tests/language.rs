@@ -112,6 +112,7 @@ const COMMON: [&str; 20] = [
     "--prompt",
     "--quiet",
     "--recipe",
+    "--report-file",
     "--result-file",
     "--sandbox",
     "--verbose",

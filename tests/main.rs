@@ -57,6 +57,7 @@ mod recipe_errors;
 mod recipes;
 mod redaction;
 mod replay;
+mod report;
 mod request_size;
 mod rewrites;
 mod sandbox;

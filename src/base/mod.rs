@@ -1,8 +1,10 @@
-//! Holds what every layer uses: documents that are read strictly and what is wrong with one, digests, the user's own files.
+//! Holds what every layer uses: documents that are read strictly and what is wrong with one, digests, JSON in pages, the
+//! user's own files.
 
 pub mod diagnostic;
 pub mod digest;
 pub mod document;
+pub mod embedded;
 pub mod error;
 pub mod private_file;
 

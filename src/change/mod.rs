@@ -10,7 +10,7 @@ pub mod layout;
 pub mod loss;
 pub mod merge;
 pub mod patch;
-mod patch_parser;
+pub mod patch_parser;
 pub mod patch_reader;
 pub mod replace;
 pub mod selection;

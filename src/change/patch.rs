@@ -171,7 +171,7 @@ mod tests {
 
     use super::*;
     use crate::change::arbitrary::{Files, changes, content, files, read, write};
-    use crate::change::patch_reader::Patch;
+    use crate::change::patch_reader::{Body, Patch};
 
     fn git_apply(root: &Path, patch: &[u8]) -> Result<(), String> {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -210,6 +210,24 @@ mod tests {
             let patch = Patch::parse(&print(&changes, &RelPath::root(), ObjectFormat::Sha1)).unwrap();
             let look = |path: &RelPath| Ok(before.get(path).cloned().unwrap_or(Entry::Absent));
             prop_assert_eq!(patch.apply(&look, ObjectFormat::Sha1).unwrap(), changes);
+        }
+
+        #[test]
+        fn the_places_of_files_and_hunks_are_the_whole_patch(before in files(), after in files()) {
+            let text = print(&changes(&before, &after), &RelPath::root(), ObjectFormat::Sha1);
+            let (patch, places) = Patch::parse_with_places(&text).unwrap();
+            prop_assert_eq!(patch.files.len(), places.len());
+            let mut end = 0;
+            for (file, place) in patch.files.iter().zip(places) {
+                prop_assert_eq!(place.whole.start, end);
+                end = place.whole.end;
+                prop_assert_eq!(&Patch::parse(&text[place.whole]).unwrap().files, std::slice::from_ref(file));
+                if let Body::Text(hunks) = &file.body {
+                    prop_assert_eq!(hunks.len(), place.hunks.len());
+                }
+                prop_assert!(place.hunks.iter().all(|hunk| text[hunk.clone()].starts_with(b"@@ -")));
+            }
+            prop_assert_eq!(end, text.len());
         }
 
         #[test]

@@ -1,5 +1,7 @@
 //! Parses patches as `git diff` and this program write them.
 
+use std::ops::Range;
+
 use super::binary;
 use super::diff::lines;
 use super::git_name;
@@ -9,9 +11,16 @@ use crate::path::RelPath;
 impl Patch {
     /// Reads a patch. Text before the first file's header is passed over, as `git apply` does.
     pub fn parse(text: &[u8]) -> Result<Patch, PatchError> {
-        let mut reader = Reader { lines: lines(text), at: 0 };
-        let mut files = Vec::new();
+        Patch::parse_with_places(text).map(|(patch, _)| patch)
+    }
+
+    /// As [`Patch::parse`], and returns where each file and its hunks are in the text.
+    pub fn parse_with_places(text: &[u8]) -> Result<(Patch, Vec<Places>), PatchError> {
+        let mut reader = Reader { lines: lines(text), at: 0, hunk_lines: Vec::new() };
+        let (mut files, mut file_lines) = (Vec::new(), Vec::new());
         while let Some(line) = reader.peek() {
+            let start = reader.at;
+            let before = files.len();
             if line.starts_with(b"diff --git ") {
                 files.push(reader.file()?);
             } else if line.starts_with(b"--- ")
@@ -23,12 +32,35 @@ impl Patch {
             } else {
                 reader.at += 1;
             }
+            if files.len() > before {
+                file_lines.push((start..reader.at, std::mem::take(&mut reader.hunk_lines)));
+            }
         }
         if files.is_empty() && !text.is_empty() {
             return Err(PatchError::Syntax { line: 1, reason: "it contains no changes".to_owned() });
         }
-        Ok(Patch { files })
+        Ok((Patch { files }, places(&reader.lines, file_lines)))
     }
+}
+
+/// Where the part of a patch about one file is in its text, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// All of it.
+    pub whole: Range<usize>,
+    /// Each hunk of text, with its header.
+    pub hunks: Vec<Range<usize>>,
+}
+
+/// Turns ranges of lines into ranges of bytes.
+fn places(lines: &[&[u8]], files: Vec<(Range<usize>, Vec<Range<usize>>)>) -> Vec<Places> {
+    let mut starts = vec![0];
+    for line in lines {
+        starts.push(starts.last().unwrap_or(&0) + line.len());
+    }
+    let bytes = |of: &Range<usize>| starts[of.start]..starts[of.end];
+    let place = |(whole, hunks): &(_, Vec<_>)| Places { whole: bytes(whole), hunks: hunks.iter().map(bytes).collect() };
+    files.iter().map(place).collect()
 }
 
 /// The old and the new name.
@@ -50,6 +82,8 @@ struct Header {
 struct Reader<'a> {
     lines: Vec<&'a [u8]>,
     at: usize,
+    /// The hunks of the file that is being read.
+    hunk_lines: Vec<Range<usize>>,
 }
 
 impl<'a> Reader<'a> {
@@ -200,7 +234,9 @@ impl<'a> Reader<'a> {
     fn hunks(&mut self) -> Result<Vec<Hunk>, PatchError> {
         let mut hunks = Vec::new();
         while self.peek().is_some_and(|line| line.starts_with(b"@@ -")) {
+            let start = self.at;
             hunks.push(self.hunk()?);
+            self.hunk_lines.push(start..self.at);
         }
         if hunks.is_empty() {
             return Err(self.wrong("expected `@@ -LINE,COUNT +LINE,COUNT @@` after the names of the file"));

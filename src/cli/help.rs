@@ -42,7 +42,7 @@ Examples:
 More: qwen --help";
 
 /// The options of a run that `-h` shows.
-const SHORT: [&str; 21] = [
+const SHORT: [&str; 22] = [
     "words",
     "prompt",
     "recipe",
@@ -61,6 +61,7 @@ const SHORT: [&str; 21] = [
     "output_format",
     "json_schema",
     "result_file",
+    "report_file",
     "max_cost_usd",
     "quiet",
     "verbose",

@@ -16,6 +16,7 @@ pub mod mcp;
 pub mod policy;
 pub mod prompt;
 pub mod recipe;
+pub mod report;
 pub mod run;
 pub mod sandbox;
 pub mod schema;
@@ -66,6 +67,9 @@ pub enum Command {
     /// Apply the changes that a dry run proposed, all or nothing
     #[command(after_help = apply::EXAMPLE)]
     Apply(apply::ApplyArgs),
+    /// Show a run and its proposed changes as one HTML page (no model call)
+    #[command(after_help = report::EXAMPLE)]
+    Report(report::ReportArgs),
     /// Undo the changes of a run
     #[command(after_help = undo::EXAMPLE)]
     Undo(undo::UndoArgs),

@@ -385,6 +385,9 @@ pub struct OutputArgs {
     /// Write a Markdown summary to a file
     #[arg(long, value_name = "FILE")]
     pub summary_file: Option<PathBuf>,
+    /// Write a review page to an HTML file
+    #[arg(long, value_name = "FILE")]
+    pub report_file: Option<PathBuf>,
     /// Write findings to a SARIF 2.1.0 file, for code scanning
     #[arg(long, value_name = "FILE")]
     pub sarif_file: Option<PathBuf>,

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::base::{CliError, Diagnostic};
 use crate::deliver::message::MessageError;
+use crate::emit::MaterialError;
 use crate::exit::Exit;
 use crate::settings::SettingsError;
 
@@ -113,6 +114,49 @@ impl CliError for HelpError {
             }
             HelpError::Unknown { nearest: None, .. } => "`qwen help --list` names the pages".into(),
             HelpError::Prompt(words) => format!("to send this as a prompt: qwen run 'help {words}'").into(),
+        })
+    }
+}
+
+/// Why `qwen report` makes no page.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReportError {
+    /// What is named cannot be shown.
+    #[error("{path}: {cause}")]
+    Material { path: String, cause: MaterialError },
+    /// Something else has the page's name.
+    #[error("{0} already exists and is not a review page")]
+    Other(String),
+    /// The page cannot be written.
+    #[error("cannot write {path}: {cause}")]
+    Unwritten { path: String, cause: std::io::Error },
+    /// Several words: more likely a prompt than files.
+    #[error("`qwen report` shows files, and there are no files of these names: {0}")]
+    Prompt(String),
+}
+
+impl CliError for ReportError {
+    fn exit(&self) -> Exit {
+        match self {
+            ReportError::Prompt(_) => Exit::Usage,
+            ReportError::Material { .. } => Exit::Input,
+            ReportError::Other(_) | ReportError::Unwritten { .. } => Exit::Conflict,
+        }
+    }
+
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            ReportError::Material { cause: MaterialError::TwoRuns(..) | MaterialError::Digest, .. } => {
+                "give files of one run, as it wrote them".into()
+            }
+            ReportError::Material { .. } => {
+                "give a result, json or stream-json output, an events file, a patch or a review page".into()
+            }
+            ReportError::Other(_) => "name another file with -o, or remove this one".into(),
+            ReportError::Unwritten { .. } => {
+                "name a file in a directory that exists and can be written, with -o".into()
+            }
+            ReportError::Prompt(words) => format!("to send this as a prompt: qwen run 'report {words}'").into(),
         })
     }
 }

@@ -17,6 +17,7 @@ mod policy;
 mod recipe;
 mod recipe_show;
 mod recipe_test;
+mod report;
 mod schema;
 mod tools;
 mod undo;
@@ -60,6 +61,7 @@ async fn dispatch(
     match command {
         Command::Run(_) => unreachable!("`run` is dispatched by main"),
         Command::Apply(arguments) => apply::run(&arguments, environment, out),
+        Command::Report(arguments) => report::run(&arguments, environment, out, err),
         Command::Undo(arguments) => undo::run(&arguments, environment, out),
         Command::Policy { verb } => policy::run(&verb, environment, out),
         Command::Recipe { verb } => recipe::run(&verb, environment, out).await,

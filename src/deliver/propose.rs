@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::delivery::Site;
 use super::error::{DeliverError, from_repository};
 use crate::base::digest::sha256;
+use crate::base::embedded;
 use crate::change::merge::merge;
 use crate::change::patch::ObjectFormat;
 use crate::change::patch_reader::{Body, FilePatch, First, Patch, PatchError, PathAccess};
@@ -57,12 +58,16 @@ pub struct Chosen {
 }
 
 impl Proposal {
-    /// Reads a result object, the output of `json` or `stream-json`, or a patch.
+    /// Reads a result object, the output of `json` or `stream-json`, a review page, or a patch.
     ///
     /// `digest` is the patch's digest from another source; the result's own is compared as well.
     pub fn read(input: &[u8], digest: Option<&str>) -> Result<Proposal, DeliverError> {
         let damaged = |what: &str| {
             DeliverError::conflict(what.to_owned(), "give the result or the patch of a dry run, unchanged")
+        };
+        let input = match embedded::is_page(input) {
+            true => embedded::json_of(input).ok_or_else(|| damaged("the page is not a review page of qwen"))?,
+            false => input,
         };
         let proposal = match input.trim_ascii_start().first() {
             Some(b'{' | b'[') => {

@@ -85,6 +85,11 @@ impl OutputFile {
     }
 }
 
+/// Writes a file as the output flags do: whole or not at all.
+pub fn write_whole(path: &Path, checkouts: &[PathBuf], contents: &[u8]) -> io::Result<()> {
+    OutputFile::open(path, checkouts)?.write(contents)
+}
+
 /// Opens a file that grows while the run works: its readers follow it, so it is written in place.
 ///
 /// A regular file is emptied. A link is replaced, as [`OutputFile`] does.

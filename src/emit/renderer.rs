@@ -11,7 +11,9 @@ use super::github::annotations;
 use super::json::to_line;
 use super::kept::{GoesOn, Record};
 use super::lines::{Lines, Verbosity};
+use super::material::Collected;
 use super::message::{Ids, Messages};
+use super::page::page;
 use super::rdjson::rdjson;
 use super::report::{Fold, Report, is_error};
 use super::safe::brief;
@@ -66,6 +68,8 @@ pub struct OutputFiles {
     pub patch: Option<PathBuf>,
     /// A summary in markdown.
     pub summary: Option<PathBuf>,
+    /// The review page.
+    pub report: Option<PathBuf>,
     /// Findings as SARIF.
     pub sarif: Option<PathBuf>,
     /// Findings as rdjson.
@@ -129,6 +133,7 @@ struct Opened {
     result: Option<SideFile>,
     patch: Option<SideFile>,
     summary: Option<SideFile>,
+    report: Option<PageFile>,
     sarif: Option<SideFile>,
     rdjson: Option<SideFile>,
     annotations: Option<SideFile>,
@@ -139,6 +144,13 @@ struct Opened {
 struct SideFile {
     name: String,
     file: OutputFile,
+}
+
+/// The review page, with what goes into it, and its name without directories.
+struct PageFile {
+    file: SideFile,
+    name: String,
+    collected: Collected,
 }
 
 impl Opened {
@@ -155,6 +167,10 @@ impl Opened {
             result: open("--result-file", files.result),
             patch: open("--patch-file", files.patch),
             summary: open("--summary-file", files.summary),
+            report: files.report.and_then(|path| {
+                let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                open("--report-file", Some(path)).map(|file| PageFile { file, name, collected: Collected::default() })
+            }),
             sarif: open("--sarif-file", files.sarif),
             rdjson: open("--rdjson-file", files.rdjson),
             annotations: open("the annotations' file", files.annotations),
@@ -327,6 +343,9 @@ impl Renderer {
 
     fn record(&mut self, event: &Event) {
         self.record.event(event);
+        if let Some(page) = &mut self.files.report {
+            page.collected.add(event);
+        }
         let Some((name, sink)) = &mut self.files.events else { return };
         sink.line(&to_line(event));
         if let Some(error) = sink.take_failure() {
@@ -400,6 +419,9 @@ impl Renderer {
 
     fn write_side_files(&mut self, report: &Report) {
         let findings = self.fold.findings();
+        if let Some(PageFile { file, name, collected }) = &mut self.files.report {
+            file.write(page(&collected.material(report), name).as_bytes(), &mut self.problems);
+        }
         for (file, contents) in [
             (&mut self.files.summary, &(|| summary(report)) as &dyn Fn() -> String),
             (&mut self.files.sarif, &|| to_line(&sarif(&findings)) + "\n"),

@@ -107,10 +107,7 @@ impl Shown<'_> {
         let diff = TextDiff::configure().algorithm(Algorithm::Patience).diff_slices(&old, &new);
         for operation in diff.ops() {
             let (was, is) = (&old[operation.old_range()], &new[operation.new_range()]);
-            let is_small = |lines: &[&str]| {
-                lines.len() <= WORDS_LINES && lines.iter().all(|line| line.chars().nth(WORDS_CHARACTERS).is_none())
-            };
-            if operation.tag() == DiffTag::Replace && is_small(was) && is_small(is) && !only_indented(was, is) {
+            if operation.tag() == DiffTag::Replace && are_small(was) && are_small(is) && !only_indented(was, is) {
                 for change in diff.iter_inline_changes_deadline(operation, None) {
                     let pieces: Vec<(bool, String)> =
                         change.iter_strings_lossy().map(|(marked, text)| (marked, text.into_owned())).collect();
@@ -157,8 +154,13 @@ impl Shown<'_> {
     }
 }
 
+/// Tells whether changed words are looked for in these lines.
+pub(super) fn are_small(lines: &[&str]) -> bool {
+    lines.len() <= WORDS_LINES && lines.iter().all(|line| line.chars().nth(WORDS_CHARACTERS).is_none())
+}
+
 /// Tells whether lines differ only in the blanks that they begin with.
-fn only_indented(old: &[&str], new: &[&str]) -> bool {
+pub(super) fn only_indented(old: &[&str], new: &[&str]) -> bool {
     old.len() == new.len() && old.iter().zip(new).all(|(old, new)| old.trim_start() == new.trim_start())
 }
 

@@ -132,6 +132,11 @@ impl Programs {
         program.clone().ok_or_else(|| NotFound(name.to_owned()))
     }
 
+    /// Takes an executable file by its absolute path, if it is not in the workspace or the checkout around it.
+    pub fn at(&self, path: &Path) -> Option<Program> {
+        (path.is_absolute() && is_executable(path) && self.is_outside(path)).then(|| Program(path.to_path_buf()))
+    }
+
     fn look_up(&self, name: &str) -> Option<Program> {
         if name.is_empty() || name.contains('/') {
             return None;

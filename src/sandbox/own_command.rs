@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::git::Programs;
+use crate::git::{Program, Programs};
 
 /// Bytes of each stream that are kept.
 const KEPT: u64 = 256 << 10;
@@ -34,6 +34,19 @@ impl Drop for Group {
             let _gone = kill_process_group(pid, Signal::KILL);
         }
     }
+}
+
+/// Starts a program that the user named, such as a browser, and does not wait for it.
+#[expect(clippy::disallowed_methods, reason = "the user's own programs are started here, beside the sandbox")]
+pub fn start_own(
+    program: &Program,
+    argument: &Path,
+    variables: impl IntoIterator<Item = (String, String)>,
+) -> std::io::Result<()> {
+    use std::os::unix::process::CommandExt as _;
+    let mut process = std::process::Command::new(program.path());
+    process.arg(argument).env_clear().envs(variables).process_group(0);
+    process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map(drop)
 }
 
 /// Runs `command` by `sh -c` with `input` on standard input; it finds `programs` in its PATH. Dropping the future ends

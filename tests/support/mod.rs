@@ -22,5 +22,13 @@ pub(crate) fn program() -> &'static Path {
 }
 
 /// The flags that name a file to write.
-pub(crate) const OUTPUT_FLAGS: [&str; 7] =
-    ["--result-file", "--events-file", "--patch-file", "--summary-file", "--sarif-file", "--rdjson-file", "--record"];
+pub(crate) const OUTPUT_FLAGS: [&str; 8] = [
+    "--result-file",
+    "--events-file",
+    "--patch-file",
+    "--summary-file",
+    "--report-file",
+    "--sarif-file",
+    "--rdjson-file",
+    "--record",
+];

@@ -59,6 +59,7 @@ pub fn outputs(
             events: file(&output.events_file),
             patch: file(&output.patch_file),
             summary: file(&output.summary_file),
+            report: file(&output.report_file),
             sarif: file(&output.sarif_file),
             rdjson: file(&output.rdjson_file),
             annotations: file(&output.annotations_file),

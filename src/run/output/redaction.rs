@@ -61,7 +61,7 @@ fn without_secrets(mut event: Event, secrets: &Secrets) -> Event {
     match &mut event {
         Event::RunStarted(started) => {
             texts.push(&mut started.sandbox);
-            texts.extend(&mut started.tools);
+            texts.extend(started.tools.iter_mut().chain(&mut started.title));
             values.extend(&mut started.mcp_servers);
         }
         Event::Assistant(turn) => {

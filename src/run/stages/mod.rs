@@ -105,6 +105,7 @@ fn untouched(shared: &Shared, item: &Item) -> Option<Untouched> {
         &output.events_file,
         &output.patch_file,
         &output.summary_file,
+        &output.report_file,
         &output.sarif_file,
         &output.rdjson_file,
         &test.record,

@@ -36,6 +36,9 @@ use crate::tools::mcp::Servers;
 /// Default timeout of a check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
+/// Maximum characters of a title.
+const TITLE: usize = 120;
+
 /// Everything that the conversation and the delivery need.
 pub struct Setup {
     /// The run itself.
@@ -307,7 +310,19 @@ impl Setup {
             rules: self.wanted.rules(),
             slash_commands: self.input.commands.names(),
             agents: self.toolbox.agents.iter().map(|agent| agent.name.clone()).collect(),
+            title: self.title(),
         }
+    }
+
+    /// Returns what the run is about: the recipe's description, else the first line of the prompt.
+    fn title(&self) -> Option<String> {
+        let of_recipe =
+            self.recipe.as_ref().and_then(|active| Some(active.recipe.file.description.as_ref()?.value.clone()));
+        let typed = || self.input.prompt.typed_text();
+        let text = of_recipe.unwrap_or_else(typed);
+        let text = if text.trim().is_empty() { self.input.prompt.read.clone().unwrap_or_default() } else { text };
+        let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+        Some(line.chars().take(TITLE).collect())
     }
 
     /// Returns the builder of the first message.
