@@ -95,7 +95,7 @@ fn a_short_help_fits_a_screen_and_the_long_one_shows_every_option() {
 }
 
 /// The options of a run that `-h` shows.
-const COMMON: [&str; 20] = [
+const COMMON: [&str; 21] = [
     "--apply",
     "--branch",
     "--cd",
