@@ -197,6 +197,27 @@ fn no_run_takes_a_repository_that_does_not_name_the_project_as_its_work_tree() {
     }
 }
 
+/// Git compares files whose time has changed by what it would store of them.
+#[test]
+fn no_filter_of_the_repository_starts_before_or_after_the_conversation() {
+    let edit = call("edit", serde_json::json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"}));
+    for flags in [&["--dry-run"][..], &["--apply"], &["--commit", "--message", "m"]] {
+        let project = Project::new().file("a.txt", "one\n").file("b.txt", "one\n").git();
+        let started = project.beside("started");
+        for key in ["filter.x.clean", "filter.x.process"] {
+            project.run_git(&["config", key, &format!("touch {}; cat", started.display())]);
+        }
+        let project = project.file(".gitattributes", "* filter=x\n").model([edit.clone(), say("done")]);
+        for name in ["a.txt", "b.txt"] {
+            let file = std::fs::File::open(project.root().join(name)).unwrap();
+            file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        }
+        let outcome = project.run(&[flags, &["go"]].concat());
+        assert!(matches!(outcome.code, 0 | 63), "{flags:?}: {}", outcome.stderr);
+        assert!(!started.exists(), "{flags:?}: {}", outcome.stderr);
+    }
+}
+
 /// The workspace's own repository answers in each tier, whatever its kind.
 #[test]
 fn git_works_in_the_workspaces_own_repository_of_every_kind() {

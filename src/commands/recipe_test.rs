@@ -226,6 +226,7 @@ fn compare(test: &TestCase, exit: Exit, result: &Value) -> Result<(), String> {
 fn prepare(fixture: &Path, project: &Path) -> Result<(), String> {
     let git = |arguments: &[&str]| -> Result<(), String> {
         let git = Git::new(project)
+            .with_filters_off()
             .config("user.name", "Fixture")
             .config("user.email", "fixture@example.com")
             .config("commit.gpgsign", "false")

@@ -111,6 +111,11 @@ pub fn is_inherited(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"GIT_") || KEYS.iter().any(|key| name == *key)
 }
 
+/// Subcommands that read files of the work tree as git would store them, and start the filters that the repository's
+/// configuration names for that.
+const READS_FILES: [&str; 9] =
+    ["add", "apply", "checkout", "commit", "diff", "diff-files", "diff-index", "stash", "status"];
+
 /// How long git may take where it asks nobody and computes little.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -126,6 +131,7 @@ pub struct Git {
     environment: Vec<(OsString, OsString)>,
     asks: bool,
     limit: Option<Duration>,
+    has_filters: bool,
 }
 
 /// Why git failed.
@@ -200,6 +206,7 @@ impl Git {
             environment: Vec::new(),
             asks: false,
             limit: None,
+            has_filters: true,
         }
     }
 
@@ -222,6 +229,24 @@ impl Git {
         self.options.push("-c".into());
         self.options.push(format!("{key}={value}").into());
         self
+    }
+
+    /// Marks a git that starts no filter: every one is switched off, or it works in a repository that we made.
+    #[must_use]
+    pub fn with_filters_off(mut self) -> Git {
+        self.has_filters = false;
+        self
+    }
+
+    /// Refuses a subcommand that would start filters. Index and commits alone are compared without them.
+    fn refuse_filters<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<(), GitError> {
+        let Some((command, options)) = arguments.split_first() else { return Ok(()) };
+        let command = command.as_ref().to_string_lossy().into_owned();
+        let compares_index = || options.iter().any(|option| option.as_ref() == "--cached");
+        match self.has_filters && READS_FILES.contains(&command.as_str()) && !compares_index() {
+            true => Err(GitError::Failed { command, message: "it could start filters of the repository".to_owned() }),
+            false => Ok(()),
+        }
     }
 
     /// Sets the timeout to the rest of the run's time (ten minutes without a limit), for signing and for servers.
@@ -252,6 +277,7 @@ impl Git {
 
     /// Runs a subcommand and returns its standard output.
     pub fn run<A: AsRef<OsStr>>(&self, arguments: &[A], input: &[u8]) -> Result<Vec<u8>, GitError> {
+        self.refuse_filters(arguments)?;
         let mut command = Command::new(self.programs.find("git")?.path());
         command.args(&self.options).args(arguments).current_dir(&self.directory);
         for (name, _) in std::env::vars_os().filter(|(name, _)| is_inherited(name)) {

@@ -54,13 +54,14 @@ impl Repository {
             Err(GitError::Failed { message, .. }) if message == "exit status: 1" => Ok(true),
             Err(error) => Err(error),
         };
+        let git = self.without_filters()?.within(PATIENCE);
         let quick = ["diff-index", "--quiet", "--ignore-submodules=all", "HEAD", "--"];
-        if !differs(self.git().within(PATIENCE).run(&quick, b""))? {
+        if !differs(git.run(&quick, b""))? {
             return Ok(false);
         }
-        // That may be the time of a file alone. Comparing contents starts filters, so it comes second, without them.
+        // That may be the time of a file alone.
         let exact = ["diff", "--quiet", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "HEAD", "--"];
-        Ok(differs(self.without_filters()?.within(PATIENCE).run(&exact, b""))?)
+        Ok(differs(git.run(&exact, b""))?)
     }
 }
 

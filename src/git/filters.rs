@@ -81,7 +81,7 @@ impl Repository {
                 _ => {}
             }
         }
-        Ok(git)
+        Ok(git.with_filters_off())
     }
 }
 

@@ -2,8 +2,10 @@
 //! without an end.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::FileType;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
@@ -11,15 +13,43 @@ use crate::bounded;
 
 /// The directories in which git looks for files by their names, and whether it looks in those below, too.
 const OF_WORK_TREE: [(&str, bool); 4] = [("", false), ("info", false), ("logs", false), ("refs", true)];
-const SHARED: [(&str, bool); 1] = [("objects", true)];
 
-/// Returns a file of a git directory that git must not open, with what it is.
+/// How many stores of objects are searched.
+const MOST_STORES: usize = 100;
+
+/// Returns a file of a git directory, or of a store of objects that it borrows from, that git must not open, with what
+/// it is.
 pub(super) fn first(git_dir: &Path, common_dir: &Path) -> Option<(PathBuf, io::Error)> {
     let mut pending: Vec<(PathBuf, bool)> = Vec::new();
     for directory in if git_dir == common_dir { vec![git_dir] } else { vec![git_dir, common_dir] } {
         pending.extend(OF_WORK_TREE.map(|(name, is_deep)| (directory.join(name), is_deep)));
     }
-    pending.extend(SHARED.map(|(name, is_deep)| (common_dir.join(name), is_deep)));
+    if let Some(found) = below(pending) {
+        return Some(found);
+    }
+    let (mut stores, mut seen) = (vec![common_dir.join("objects")], BTreeSet::new());
+    while let Some(store) = stores.pop() {
+        if seen.len() >= MOST_STORES || !seen.insert(store.clone()) {
+            continue;
+        }
+        if let Some(found) = below(of_store(&store)) {
+            return Some(found);
+        }
+        let named = bounded::regular(&store.join("info/alternates"), bounded::CONFIG).unwrap_or_default();
+        let lines = named.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        stores.extend(lines.filter_map(|line| store.join(OsStr::from_bytes(line)).canonicalize().ok()));
+    }
+    None
+}
+
+/// Returns the directories of a store of objects by their names: a file names the store, which could be any directory.
+fn of_store(store: &Path) -> Vec<(PathBuf, bool)> {
+    let named = [("", false), ("info", true), ("pack", false)].map(|(name, is_deep)| (store.join(name), is_deep));
+    named.into_iter().chain((0..=0xff_u8).map(|first| (store.join(format!("{first:02x}")), false))).collect()
+}
+
+/// Searches directories, and those below them where it is asked for.
+fn below(mut pending: Vec<(PathBuf, bool)>) -> Option<(PathBuf, io::Error)> {
     while let Some((directory, is_deep)) = pending.pop() {
         // Whatever else is wrong with it, git says so.
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {

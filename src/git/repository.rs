@@ -520,6 +520,12 @@ mod tests {
         assert!(matches!(Repository::discover(&top), Err(RepositoryError::Io { .. })));
         sh(&top, "rm .git/config; mkdir -p .git/objects/aa; mkfifo .git/objects/aa/1");
         assert!(matches!(Repository::discover(&top), Err(RepositoryError::Io { .. })));
+        let borrowed = "rm .git/objects/aa/1; mkdir -p a/objects/info b/objects/bb; mkfifo b/objects/bb/2; \
+            echo ../../a/objects > .git/objects/info/alternates; echo ../../b/objects > a/objects/info/alternates";
+        sh(&top, borrowed);
+        assert!(matches!(Repository::discover(&top), Err(RepositoryError::Io { .. })));
+        sh(&top, "rm b/objects/bb/2");
+        assert!(Repository::discover(&top).unwrap().is_some());
     }
 
     #[test]

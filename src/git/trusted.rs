@@ -348,6 +348,7 @@ mod tests {
 
     fn commit(top: &Path) {
         let git = Git::new(top)
+            .with_filters_off()
             .env("GIT_AUTHOR_NAME", "A")
             .env("GIT_AUTHOR_EMAIL", "a@e")
             .env("GIT_COMMITTER_NAME", "A")
