@@ -86,6 +86,26 @@ fn a_stalling_server_and_a_short_wall_time_is_55() {
 }
 
 #[test]
+fn a_command_a_hook_and_a_check_end_with_the_time_of_the_run() {
+    let late = "sleep 30; touch late.txt";
+    let command = call("run_shell_command", json!({"command": late, "timeout": 90_000}));
+    let hook = json!({"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": late, "timeout": 90}]}]}});
+    for (what, flags) in [("command", &[][..]), ("hook", &[]), ("check", &["--verify", late])] {
+        let first = if what == "check" { edit() } else { command.clone() };
+        let project = project().model([first, say("done")]);
+        if what == "hook" {
+            std::fs::create_dir_all(project.home().join(".qwen")).unwrap();
+            std::fs::write(project.home().join(".qwen/settings.json"), hook.to_string()).unwrap();
+        }
+        let outcome = project.run(&[&["--yolo", "--max-wall-time", "2s"], flags, &["go"]].concat());
+        assert_ended(&outcome, 55, "budget", "the time of 2 s is used up");
+        // It was not waited for: a hook works in the project itself, the others change what is proposed.
+        let is_there = project.root().join("late.txt").exists();
+        assert!(!is_there && !outcome.result["changes"].to_string().contains("late.txt"), "{what}: {}", outcome.stderr);
+    }
+}
+
+#[test]
 fn a_file_that_changed_meanwhile_is_63_and_is_kept() {
     let project = project().file("a.txt", "dirty\none\n").model([edit(), say("done")]);
     let outcome = project.run(&["--apply", "edit it"]);

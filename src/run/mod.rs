@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 
+use crate::agent::Stopped;
+use crate::agent::limits::Account;
 use crate::cli::RunArgs;
 use crate::emit::{Backlog, Renderer};
 use crate::event::{Event, RunFinished};
@@ -42,6 +44,10 @@ use stages::{Prepared, Setup, Shared, prepare};
 
 /// How long a run that is over removes what killed runs have left in the directory for temporary files.
 const TIDYING: Duration = Duration::from_secs(2);
+
+/// How long after the time of a run its conversation is ended, whatever it waits for: what counts the time itself ends
+/// with more to show.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Silence after which the run reports that it is still running.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -181,7 +187,10 @@ async fn work(
     for message in warnings.iter().chain(&session.warnings) {
         emitter.emit(Event::Warning { message: message.clone() });
     }
-    let held = Conversation { setup: &setup, session, stage, emitter }.hold().await;
+    let conversation = Conversation { setup: &setup, session, stage, emitter };
+    let account = Account::open(setup.asked.limits.clone(), setup.run.started_at + GRACE);
+    let held = account.within_time(conversation.hold()).await;
+    let held = held.unwrap_or_else(|limit| Err(Stopped::from(limit).into()));
     let mut finished = ended(&setup, stage, emitter, held).await;
     if let Some(error) = setup.asked.client.keep_recording() {
         finished.blame_output(error);

@@ -66,7 +66,8 @@ pub async fn prepare(shared: &Shared, arguments: &RunArgs, id: &str) -> Result<P
     let masking = Masking::new(&item.rules.policy, &variables)?;
     let connected = account.within_time(toolbox.connect(shared, &mut item, &commands.runner)).await;
     let servers = connected.map_err(Stopped::from)??;
-    let input = Input::open(shared, &mut item, prompt, &servers, &asked.client).await?;
+    let input = account.within_time(Input::open(shared, &mut item, prompt, &servers, &asked.client)).await;
+    let input = input.map_err(Stopped::from)??;
     let stage = Stage {
         workspace: Arc::clone(&shared.place.workspace),
         untouched: untouched(shared, &item),
