@@ -122,10 +122,8 @@ fn walk(node: &Handle, in_prose: bool, elements: &mut Vec<Element>) {
 }
 
 fn text_of(node: &Handle) -> Option<String> {
-    match &node.data {
-        NodeData::Text { contents } => Some(RefCell::borrow(contents).to_string()),
-        _ => None,
-    }
+    let NodeData::Text { contents } = &node.data else { return None };
+    Some(RefCell::borrow(contents).to_string())
 }
 
 /// Holds what is true of every page.
@@ -296,7 +294,6 @@ fn harmless(bytes: &[u8]) -> Vec<u8> {
     String::from_utf8_lossy(bytes).chars().map(letter).collect::<String>().into_bytes()
 }
 
-/// The elements of a page with the names of their attributes.
 fn shape(page: &str) -> Vec<String> {
     let names = |element: &Element| {
         let attributes: Vec<&str> = element.attributes.iter().map(|(name, _)| name.as_str()).collect();

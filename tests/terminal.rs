@@ -122,10 +122,10 @@ fn the_commands_at_the_end_name_the_file_and_the_directory_of_the_run() {
         let arguments = [arguments, &["--", "Correct it"]].concat();
         on_a_terminal(&project, 80, &arguments).1.lines().last().unwrap_or_default().to_owned()
     };
-    assert_eq!(last(&[]), "  apply it:  qwen apply");
-    assert_eq!(last(&["-C", "my dir"]), "  apply it:  qwen apply -C 'my dir'");
+    assert_eq!(last(&[]), "  apply it:    qwen apply");
+    assert_eq!(last(&["-C", "my dir"]), "  apply it:    qwen apply -C 'my dir'");
     assert_eq!(last(&["-C", "my dir", "--apply"]), "  undo it:  qwen undo -C 'my dir'");
-    assert_eq!(last(&["--result-file", "../r.json"]), "  apply it:  qwen apply ../r.json");
+    assert_eq!(last(&["--result-file", "../r.json"]), "  apply it:    qwen apply ../r.json");
     assert_eq!(last(&["--no-session", "--patch-file", "../x.patch"]), "  apply it:  qwen apply ../x.patch");
     assert!(last(&["--no-session"]).ends_with(" s"), "nothing holds the change");
 }

@@ -183,12 +183,18 @@ fn next_steps(end: &RunFinished, report: &Report, known: Next<'_>) -> Vec<(&'sta
     {
         next.push(("see why", format!("qwen policy explain -- '{command}'")));
     }
+    let is_proposal = !changes.files.is_empty() && !changes.applied && end.commit.is_none();
+    let went_through = matches!(end.exit, Exit::Ok | Exit::Gate | Exit::Denied | Exit::Verify);
+    let is_shown = is_proposal || end.exit == Exit::Verify || !end.findings.is_empty();
+    if known.kept && next.is_empty() && went_through && is_shown {
+        next.extend(known.command("report").map(|command| ("look at it", command)));
+    }
     if changes.files.is_empty() || end.commit.is_some() {
         return next;
     }
     if changes.applied {
         next.extend(known.command("undo").map(|command| ("undo it", command)));
-    } else if matches!(end.exit, Exit::Ok | Exit::Gate | Exit::Denied) {
+    } else if went_through && end.exit != Exit::Verify {
         next.extend(known.apply().map(|command| ("apply it", command)));
     }
     next

@@ -54,6 +54,8 @@ impl Proposed {
         .run();
         assert_eq!((first.code, first.outputs["changed"].as_str()), (0, "true"), "{}", first.log);
         assert_eq!(project.snapshot(), before, "the first job writes nothing");
+        let page = std::fs::read_to_string(&first.outputs["report-file"]).unwrap();
+        assert!(page.contains("<h1>add a script</h1>") && page.contains("scripted"), "the review page");
         project.run_git(&["clone", "-q", &origin.display().to_string(), &second.display().to_string()]);
         let artefact = project.beside("artefact");
         std::fs::create_dir(&artefact).unwrap();

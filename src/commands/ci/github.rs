@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::error::CiError;
+use super::inputs::Shown;
 use super::job::{GuardedLog, Job, open, say, say_failure, trusted};
 use super::trusted_policy;
 use crate::bounded;
@@ -41,11 +42,12 @@ impl Files {
         self.folder.join(name)
     }
 
-    fn set(&self, arguments: &mut RunArgs) {
+    fn set(&self, arguments: &mut RunArgs, shown: Shown) {
         let output = &mut arguments.output;
         output.result_file = Some(self.path("result.json"));
         output.patch_file = Some(self.path("change.patch"));
         output.summary_file = Some(self.path("summary.md"));
+        output.report_file = shown.report.then(|| self.path("report.html"));
         output.sarif_file = Some(self.path("findings.sarif"));
         output.rdjson_file = Some(self.path("findings.rdjson"));
         output.annotations_file = Some(self.path("annotations.txt"));
@@ -68,7 +70,7 @@ pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Fail
     };
     say(out, &log.end());
     let report = read_report(&files.path("result.json"))?;
-    if job.inputs.annotations {
+    if job.inputs.shown.annotations {
         // Written here with each value escaped: these are the commands that the runner must obey.
         say(out, &bounded::regular_text(&files.path("annotations.txt"), bounded::PRODUCT).unwrap_or_default());
     }
@@ -97,7 +99,7 @@ async fn ready(job: &Job, files: &Files) -> Result<Ready, Failure> {
         }
         Err(UsageError::Help(_)) => return Err(CiError::NotARun.into()),
     };
-    files.set(&mut arguments);
+    files.set(&mut arguments, job.inputs.shown);
     let event_name = job.variable("GITHUB_EVENT_NAME").ok_or(CiError::NoEvent)?;
     let place = open(&job.inputs, &job.environment)?;
     let trusted = trusted(job, &place)?;
@@ -183,7 +185,7 @@ pub(super) fn trusted_recipe(word: &str, top: &Path, trusted: &Trusted) -> Optio
 /// Ends a job that asked no model, as a run ends: with a result, a summary and an exit code.
 fn end(job: &Job, files: &Files, log: &GuardedLog, ending: RunFinished) -> Exit {
     let mut arguments = RunArgs::default();
-    files.set(&mut arguments);
+    files.set(&mut arguments, job.inputs.shown);
     let around = place::around(None, &job.environment);
     let mut renderer = Renderer::new(outputs(&arguments, &job.environment, &around, streams(log), &new_id()));
     renderer.event(&Event::RunFinished(Box::new(ending)));
@@ -222,6 +224,7 @@ fn set_outputs(job: &mut Job, files: &Files, report: &Report, exit: Exit) {
     job.set("changed", has_patch.to_string());
     job.set("result-file", shown("result.json"));
     job.set("summary-file", shown("summary.md"));
+    job.set("report-file", when(files.path("report.html").exists(), "report.html"));
     job.set("structured-output", answer.unwrap_or_default());
     job.set("patch-file", when(has_patch, "change.patch"));
     job.set("patch-sha256", report.changes.patch_sha256.clone().unwrap_or_default());

@@ -19,8 +19,7 @@ pub(super) struct Inputs {
     pub(super) directory_to_work_in: PathBuf,
     pub(super) changes: Option<String>,
     pub(super) fail_on: Option<String>,
-    pub(super) annotations: bool,
-    pub(super) step_summary: bool,
+    pub(super) shown: Shown,
     pub(super) max_cost_usd: Option<String>,
     pub(super) timeout: Option<String>,
     pub(super) allow_actors: Vec<String>,
@@ -33,6 +32,15 @@ pub(super) struct Inputs {
     pub(super) draft: bool,
     /// The first input that cannot be what it says.
     problem: Option<String>,
+}
+
+/// What the job shows of a run beside its files.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Shown {
+    pub(super) annotations: bool,
+    pub(super) step_summary: bool,
+    /// The review page.
+    pub(super) report: bool,
 }
 
 impl Inputs {
@@ -51,7 +59,11 @@ impl Inputs {
                 true
             }
         };
-        let (annotations, step_summary) = (yes("ANNOTATIONS", "annotations"), yes("STEP_SUMMARY", "step-summary"));
+        let shown = Shown {
+            annotations: yes("ANNOTATIONS", "annotations"),
+            step_summary: yes("STEP_SUMMARY", "step-summary"),
+            report: yes("REPORT", "report"),
+        };
         let draft = yes("DRAFT", "draft");
         let lines = |name: &str, separator: &[char]| -> Vec<String> {
             let value = text(name).unwrap_or_default();
@@ -73,8 +85,7 @@ impl Inputs {
             directory_to_work_in: PathBuf::from(text("DIR").unwrap_or_else(|| ".".to_owned())),
             changes: text("CHANGES"),
             fail_on: text("FAIL_ON"),
-            annotations,
-            step_summary,
+            shown,
             max_cost_usd: text("MAX_COST_USD"),
             timeout: text("TIMEOUT"),
             allow_actors: lines("ALLOW_ACTORS", &[',', '\n', ' ']),
@@ -169,6 +180,7 @@ mod tests {
             (&[("RECIPE", "a"), ("PARAMS", "k=-")], "standard input"),
             (&[("RECIPE", "a"), ("CHANGES", "push")], "changes"),
             (&[("RECIPE", "a"), ("ANNOTATIONS", "yes")], "annotations"),
+            (&[("RECIPE", "a"), ("REPORT", "1")], "the input report is `1`"),
             (&[("RECIPE", "a"), ("TOKEN", "a b")], "github-token"),
         ] {
             let error = inputs(values).arguments().unwrap_err();

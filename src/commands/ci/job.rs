@@ -63,7 +63,7 @@ impl Job {
 
     /// Adds to the summary of the job, unless the input refuses.
     pub(super) fn write_summary(&self, text: &str) -> Result<(), CiError> {
-        match self.variable("GITHUB_STEP_SUMMARY").filter(|_| self.inputs.step_summary) {
+        match self.variable("GITHUB_STEP_SUMMARY").filter(|_| self.inputs.shown.step_summary) {
             Some(file) => self.append("GITHUB_STEP_SUMMARY", Path::new(&file), text),
             None => Ok(()),
         }
