@@ -30,6 +30,23 @@ fn kept(project: &Project, extension: &str) -> Vec<PathBuf> {
 }
 
 #[test]
+fn report_without_an_argument_shows_the_newest_run_with_what_happened_in_it() {
+    let project = project([edit("one", "1"), say("older"), say("an answer")]);
+    let none = project.qwen(&["report"]);
+    assert!(none.code == 42 && none.stderr.contains("no run is kept for"), "{}", none.stderr);
+    for prompt in ["first", "second"] {
+        assert_eq!(project.qwen(&["run", prompt]).code, 0);
+    }
+    let newest = project.qwen(&["report", "-o", "-"]).stdout;
+    assert!(newest.contains("<h1>second</h1>") && newest.contains("id=\"run\""));
+    let older = kept(&project, "json")[0].file_stem().unwrap().to_string_lossy().into_owned();
+    let outcome = project.qwen(&["report", &older[..older.len() - 4]]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let page = project.read(outcome.stdout.trim());
+    assert!(page.contains("<h1>first</h1>") && page.contains("Hunk 1"));
+}
+
+#[test]
 fn apply_without_an_argument_takes_the_newest_run_that_proposes_something() {
     let replies = [edit("one", "1"), say("older"), edit("two", "2"), say("newer"), say("an answer")];
     let project = project(replies);

@@ -101,7 +101,8 @@ fn syntax_of(path: &str) -> Option<&'static SyntaxReference> {
         extension => extension,
     };
     let found = SYNTAXES.find_syntax_by_extension(name).or_else(|| SYNTAXES.find_syntax_by_extension(extension));
-    found.filter(|syntax| syntax.name != "Plain Text")
+    // A part of a text may begin within a block of code, and all of it would look like code.
+    found.filter(|syntax| !["Plain Text", "Markdown"].contains(&syntax.name.as_str()))
 }
 
 /// Returns the classes of a line; `None` where it cannot be read.
@@ -148,6 +149,7 @@ mod tests {
     #[test]
     fn what_is_unknown_or_too_much_stays_plain() {
         assert_eq!(coloured("a.txt", "if x\n"), "");
+        assert_eq!(coloured("README.md", "`x`\n"), "");
         assert_eq!(coloured("a.unknown", "if x\n"), "");
         assert_eq!(coloured("a.py", &format!("x = \"{}\"\n", "y".repeat(LONGEST))), "");
         let line = "return 1\n";
