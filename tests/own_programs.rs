@@ -171,7 +171,8 @@ fn a_signal_ends_a_run_that_waits_for_git_and_git_with_it() {
         let outcome = project.finish(child);
         assert_eq!(outcome.code, code, "{}", outcome.stderr);
         assert_eq!(outcome.result["error"]["code"], "interrupted", "{}", outcome.stderr);
-        assert_eq!(life.next(), None, "the pipe closes when git and what it started are gone");
+        // The pipe closes when git and what it started are gone; a run may wait for more than one.
+        assert!(life.all(|line| line == "up"));
     }
 }
 

@@ -4,7 +4,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::GitError;
-use super::repository::{Repository, RepositoryError};
+use super::drivers::mentions_drivers;
+use super::repository::Repository;
 
 /// Bytes of the index up to which it is looked at, about 10,000 files: git asks the file system about each of them, and
 /// only people read the answer.
@@ -18,15 +19,11 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub struct DirtyCheck(Option<JoinHandle<Option<bool>>>);
 
 impl DirtyCheck {
-    /// Begins it, unless there is no commit, or there are too many files.
+    /// Begins it; without a thread for it there is no answer.
     pub fn begin(repository: Option<&Repository>) -> DirtyCheck {
-        let is_small = |repository: &&Repository| {
-            let index = repository.git_dir.join("index").metadata();
-            index.is_ok_and(|data| data.is_file() && data.len() <= MOST_INDEX)
-        };
-        let repository = repository.filter(|repository| repository.head.is_some()).filter(is_small).cloned();
+        let repository = repository.filter(|repository| repository.can_be_looked_at()).cloned();
         DirtyCheck(repository.and_then(|repository| {
-            let look = move || repository.is_dirty().ok();
+            let look = move || repository.is_dirty();
             std::thread::Builder::new().name("dirty".to_owned()).spawn(look).ok()
         }))
     }
@@ -46,22 +43,38 @@ impl Drop for DirtyCheck {
 }
 
 impl Repository {
-    /// Tells whether tracked files differ from HEAD. Submodules are left out: git would work in each.
-    pub fn is_dirty(&self) -> Result<bool, RepositoryError> {
-        let differs = |ended: Result<Vec<u8>, GitError>| match ended {
-            Ok(_) => Ok(false),
-            // Without a message: there are differences.
-            Err(GitError::Failed { message, .. }) if message == "exit status: 1" => Ok(true),
-            Err(error) => Err(error),
-        };
-        let git = self.without_filters()?.within(PATIENCE);
+    /// Tells whether tracked files differ from HEAD; `None` where that is not looked at, or git fails. Submodules are left
+    /// out: git would work in each.
+    pub fn is_dirty(&self) -> Option<bool> {
+        if !self.can_be_looked_at() {
+            return None;
+        }
+        // Where times do not tell, git compares contents, and would start filters of the user's.
+        let git = self.without_filters().ok()?.within(PATIENCE);
         let quick = ["diff-index", "--quiet", "--ignore-submodules=all", "HEAD", "--"];
         if !differs(git.run(&quick, b""))? {
-            return Ok(false);
+            return Some(false);
         }
         // That may be the time of a file alone.
         let exact = ["diff", "--quiet", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "HEAD", "--"];
-        Ok(differs(git.run(&exact, b""))?)
+        differs(git.run(&exact, b""))
+    }
+
+    /// Tells whether there is a commit to compare with, not too many files, and no program that git could start for one.
+    fn can_be_looked_at(&self) -> bool {
+        let index = || self.git_dir.join("index").metadata();
+        self.head.is_some()
+            && index().is_ok_and(|data| data.is_file() && data.len() <= MOST_INDEX)
+            && !mentions_drivers(self)
+    }
+}
+
+fn differs(ended: Result<Vec<u8>, GitError>) -> Option<bool> {
+    match ended {
+        Ok(_) => Some(false),
+        // Without a message: there are differences.
+        Err(GitError::Failed { message, .. }) if message == "exit status: 1" => Some(true),
+        Err(_) => None,
     }
 }
 
@@ -77,7 +90,7 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         let git = |arguments: &[&str]| {
             let mut git = Command::new("git");
-            git.args(["-c", "user.name=A", "-c", "user.email=a@b", "-c", "filter.x.clean=false"]);
+            git.args(["-c", "user.name=A", "-c", "user.email=a@b"]);
             assert!(git.args(arguments).current_dir(&root).status().unwrap().success(), "{arguments:?}");
         };
         let is_dirty = || DirtyCheck::begin(Repository::discover(&root).unwrap().as_ref()).end();
@@ -96,6 +109,10 @@ mod tests {
         assert_eq!(is_dirty(), Some(true));
         git(&["add", "a"]);
         assert_eq!(is_dirty(), Some(true), "it differs from the commit");
+        git(&["config", "filter.x.clean", "false"]);
+        assert_eq!(is_dirty(), None, "git could start a program");
+        git(&["config", "--remove-section", "filter.x"]);
+        assert_eq!(is_dirty(), Some(true));
         let index = std::fs::File::options().write(true).open(root.join(".git/index")).unwrap();
         index.set_len(MOST_INDEX + 1).unwrap();
         assert_eq!(is_dirty(), None, "nobody looks at so many files");

@@ -66,7 +66,7 @@ pub fn drivers(repository: &Repository) -> Vec<String> {
 }
 
 /// Searches for the sections as text, so that most repositories need no process.
-fn mentions_drivers(repository: &Repository) -> bool {
+pub(super) fn mentions_drivers(repository: &Repository) -> bool {
     let files = [repository.common_dir.join("config"), repository.git_dir.join("config.worktree")];
     files.iter().any(|file| match bounded::optional(bounded::regular(file, SMALL)) {
         Ok(Some(text)) => {
