@@ -52,14 +52,14 @@ fn a_result_is_applied_undone_and_undone_no_second_time() {
     let before = project.tree();
     let check = project.qwen(&["apply", "--check", &result]);
     assert_eq!((check.code, project.tree()), (0, before.clone()), "{}", check.stderr);
-    assert!(check.stdout.contains("modified a.txt  +1 -1\nwould change 1 file\n"), "{}", check.stdout);
+    assert!(check.stdout.contains("1 file would change, +1 -1\n  a.txt  +1 -1\n"), "{}", check.stdout);
     assert_refused(&project.qwen(&["undo"]), 63, "no record of a run that changed");
 
     let applied = project.qwen(&["apply", &result]);
     assert_eq!(applied.code, 0, "{}", applied.stderr);
     assert!(project.read("a.txt").contains("line thirty\n"));
     let again = project.qwen(&["apply", &result]);
-    assert_eq!((again.code, again.stdout.as_str()), (0, "nothing to do: already applied\n"));
+    assert_eq!((again.code, again.stdout.as_str()), (0, "ok: Nothing to do: already applied\n"));
 
     let undone = project.qwen(&["undo"]);
     assert_eq!((undone.code, project.tree()), (0, before.clone()), "{}", undone.stderr);
@@ -75,7 +75,7 @@ fn undo_after_a_commit_takes_it_back_and_leaves_what_a_person_changed() {
     let head = project.run_git(&["rev-parse", "HEAD"]);
     let committed = project.qwen(&["apply", "--commit", "--message", "fix: it", &result]);
     assert_eq!(committed.code, 0, "{}", committed.stderr);
-    assert!(committed.stdout.contains(" on main\n"), "{}", committed.stdout);
+    assert!(committed.stdout.contains(" committed to main as "), "{}", committed.stdout);
     assert_eq!(project.run_git(&["log", "-1", "--format=%B"]).trim(), "fix: it\n\nAssisted-by: qwen-run");
     assert_eq!(project.run_git(&["status", "--porcelain"]), "");
     assert_eq!(project.qwen(&["undo"]).code, 0);
@@ -86,7 +86,7 @@ fn undo_after_a_commit_takes_it_back_and_leaves_what_a_person_changed() {
     write(&project, "a.txt", "by a person\n");
     let left = project.qwen(&["undo"]);
     assert_eq!(left.code, 63);
-    assert!(left.stdout.contains("kept, changed since the run: a.txt"), "{}", left.stdout);
+    assert!(left.stdout.contains("  a.txt  kept, changed since the run\n"), "{}", left.stdout);
     assert_eq!(project.read("a.txt"), "by a person\n");
 }
 
@@ -98,7 +98,7 @@ fn a_file_that_has_changed_elsewhere_since_is_merged() {
     project.run_git(&["commit", "-q", "-a", "-m", "moved on"]);
     let merged = project.qwen(&["apply", &result]);
     assert_eq!(merged.code, 0, "{}", merged.stderr);
-    assert!(merged.stdout.contains("merged with what has changed since: a.txt\n"), "{}", merged.stdout);
+    assert!(merged.stdout.contains("  merged with later changes: a.txt\n"), "{}", merged.stdout);
     let text = project.read("a.txt");
     assert!(text.starts_with("first\nline 0\n") && text.contains("line thirty\nline 31\n"));
 }
@@ -350,7 +350,7 @@ fn deliveries_side_by_side_give_the_tree_of_one() {
     let (project, patch) = large();
     let children: Vec<_> = (0..4).map(|_| project.spawn(&["apply", &patch])).collect();
     let ended: Vec<Outcome> = children.into_iter().map(|child| project.finish(child)).collect();
-    let applied = ended.iter().filter(|one| one.stdout.contains("undo with: ")).count();
+    let applied = ended.iter().filter(|one| one.stdout.contains("  undo it:  qwen undo\n")).count();
     assert_eq!(applied, 1, "{ended:#?}");
     assert!(ended.iter().all(|one| matches!(one.code, 0 | 63)), "{ended:#?}");
     assert_eq!(leftovers(&project), Vec::<std::path::PathBuf>::new());
@@ -505,7 +505,7 @@ fn hunks_are_listed_with_the_numbers_that_choose_them_and_nothing_is_written() {
 fn what_is_chosen_is_applied_and_nothing_else() {
     let (project, patch) = three_hunks();
     let chosen = project.qwen(&["apply", "--hunks", "2.2", "--files", "sub/**", &patch]);
-    assert!(chosen.stdout.contains("changed 2 files (2 of 3 hunks)\n"), "{}{}", chosen.stdout, chosen.stderr);
+    assert!(chosen.stdout.contains("2 files changed, +2 -1 (2 of 3 hunks)\n"), "{}{}", chosen.stdout, chosen.stderr);
     assert_eq!(project.read("a.txt"), lines(0..60).replace("line 53\n", "fifty-three\n"));
     assert_eq!(project.read("sub/new.txt"), "new\n");
     project.run_git(&["add", "-A"]);

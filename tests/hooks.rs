@@ -211,7 +211,7 @@ fn without_a_server_a_key_or_time_the_commit_goes_on_and_says_so() {
     write(&project, "a.py", "a = 3\n");
     must(&project, &["add", "a.py"]);
     let late = project.qwen(&["hook", "pre-commit", "--max-wall-time", "300ms"]);
-    assert_eq!((late.code, late.stderr.as_str()), (0, "qwen: skipped, no answer within 0.3 s; git continues\n"));
+    assert_eq!((late.code, late.stderr.as_str()), (0, "qwen: skipped, no answer within 0.3 s; the commit continues\n"));
     let project = project.env("QWEN_BASE_URL", "http://127.0.0.1:9/v1");
     assert_eq!(project.qwen(&["hook", "pre-commit", "--require"]).code, 75);
 }

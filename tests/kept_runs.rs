@@ -81,7 +81,12 @@ fn apply_without_an_argument_takes_the_newest_run_that_proposes_something() {
     // A file of that name wins.
     std::fs::write(project.root().join(&older), "").unwrap();
     let outcome = project.qwen(&["apply", &older]);
-    assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "the patch is empty\n"), "{}", outcome.stderr);
+    assert_eq!(
+        (outcome.code, outcome.stdout.as_str()),
+        (0, "ok: Nothing to do: the patch is empty\n"),
+        "{}",
+        outcome.stderr
+    );
     let outcome = project.qwen(&["apply", "0123456789"]);
     assert!(outcome.code == 42 && outcome.stderr.contains("0123456789: it does not exist"), "{}", outcome.stderr);
 }

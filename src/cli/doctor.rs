@@ -7,13 +7,19 @@ use serde::Serialize;
 
 use super::workspace::WorkspaceArgs;
 use crate::emit::safe::{escape, one_line};
-use crate::emit::to_pretty;
+use crate::emit::words::count;
+use crate::emit::{Appearance, Mark, to_pretty};
+use crate::exit::Exit;
 use crate::settings::Settings;
 use crate::settings::keys::{Endpoint, KeyError, ModelChoice, shown};
+
+/// Columns of a name in the summary.
+const NAME: usize = 9;
 
 /// What stands below the flags.
 pub const EXAMPLE: &str = "\
 Example:
+  qwen doctor -v
   qwen doctor --json";
 
 /// Keys of settings whose values are never shown.
@@ -32,6 +38,9 @@ pub struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Show also every setting with its origin, digests and layers
+    #[arg(short, long)]
+    pub verbose: bool,
     /// Where to work.
     #[command(flatten)]
     pub workspace: WorkspaceArgs,
@@ -64,6 +73,53 @@ pub struct Facts {
     pub warnings: Vec<String>,
     /// What stops a run; with any of them `doctor` ends with their code.
     pub problems: Vec<String>,
+    /// The same in few lines, for people.
+    #[serde(skip)]
+    pub seen: Vec<Seen>,
+}
+
+/// One line of the summary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// How it is.
+    pub mark: Mark,
+    /// What; empty where the text says it.
+    pub name: &'static str,
+    /// In a few words.
+    pub text: String,
+    /// What to do about it.
+    pub hint: String,
+    /// What else is to be known of it.
+    pub note: String,
+}
+
+impl Seen {
+    /// Returns a line without more.
+    pub fn new(mark: Mark, name: &'static str, text: impl Into<String>) -> Seen {
+        Seen { mark, name, text: text.into(), hint: String::new(), note: String::new() }
+    }
+
+    fn lines(&self, columns: usize, look: &Appearance) -> Vec<String> {
+        let (style, mark) = self.mark.shown(look);
+        let name = if self.name.is_empty() { String::new() } else { format!("{:NAME$}  ", self.name) };
+        let indent = columns + 1 + name.len();
+        let texts = [&self.text, &self.hint].map(|text| one_line(text));
+        let wrapped = texts.iter().filter(|text| !text.is_empty());
+        let wrapped = wrapped.flat_map(|text| look.wrap(text, look.width.saturating_sub(indent)));
+        let gap = columns - mark.chars().count();
+        let mut lines: Vec<String> = Vec::new();
+        for line in wrapped {
+            lines.push(match lines.is_empty() {
+                true => format!("{}{:gap$} {name}{line}", look.paint(style, mark), ""),
+                false => format!("{:indent$}{line}", ""),
+            });
+        }
+        let note = one_line(&self.note);
+        let noted = look.wrap(&note, look.width.saturating_sub(columns + 3)).into_iter().enumerate();
+        let noted = noted.filter(|_| !note.is_empty());
+        lines.extend(noted.map(|(at, line)| format!("{:columns$} {} {line}", "", if at == 0 { "-" } else { " " })));
+        lines
+    }
 }
 
 /// One thing and where it comes from.
@@ -118,8 +174,58 @@ impl Facts {
         }
     }
 
-    /// Returns the facts for people.
-    pub fn text(&self) -> String {
+    /// Adds server, model and key to the summary; `open` is the same where no key is needed.
+    pub fn see_endpoint(&mut self, endpoint: &Result<Endpoint, KeyError>, open: &Result<Endpoint, KeyError>) {
+        let host = |endpoint: &Endpoint| {
+            let url = &endpoint.base_url.value;
+            let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+            format!("{}{port}", url.host_str().unwrap_or_default())
+        };
+        let model = |endpoint: &Endpoint| match &endpoint.model {
+            ModelChoice::Named(model) => model.value.clone(),
+            ModelChoice::TheOnlyOne => "the only one".to_owned(),
+        };
+        match (endpoint, open) {
+            (Ok(endpoint), _) => {
+                let text = format!("{} at {}", model(endpoint), host(endpoint));
+                self.seen.push(Seen::new(Mark::Good, "model", text));
+                self.seen.push(match &endpoint.key {
+                    Some(key) => Seen::new(Mark::Good, "key", format!("from {}", key.origin)),
+                    None => Seen::new(Mark::Good, "key", "none needed"),
+                });
+            }
+            (Err(error), Ok(open)) => {
+                let text = format!("none for {}", host(open));
+                self.seen.push(Seen { hint: error.hint.clone(), ..Seen::new(Mark::Bad, "key", text) });
+                self.seen.push(Seen::new(Mark::Good, "model", model(open)));
+            }
+            (Err(error), Err(_)) => {
+                self.seen.push(Seen { hint: error.hint.clone(), ..Seen::new(Mark::Bad, "model", &error.message) });
+            }
+        }
+    }
+
+    /// Returns the summary for people, what is wrong first.
+    pub fn text(&self, look: &Appearance, exit: Exit) -> String {
+        let warnings = self.warnings.iter().map(|warning| Seen::new(Mark::Partly, "", warning));
+        let mut seen: Vec<Seen> = self.seen.iter().cloned().chain(warnings).collect();
+        seen.sort_by_key(|seen| match seen.mark {
+            Mark::Bad => 0,
+            Mark::Note if seen.name.is_empty() => 2,
+            Mark::Partly | Mark::Note | Mark::Good => 1,
+        });
+        let columns = seen.iter().map(|seen| seen.mark.shown(look).1.chars().count()).max().unwrap_or(1);
+        let lines = seen.iter().flat_map(|seen| seen.lines(columns, look));
+        let text: String = lines.map(|line| line + "\n").collect();
+        let end = match self.problems.len() as u64 {
+            0 => "no problem: a run would start".to_owned(),
+            number => format!("{}: a run would end with {}", count(number, "problem"), exit.code()),
+        };
+        format!("{text}\n{end}\n")
+    }
+
+    /// Returns every fact with its origin.
+    pub fn details(&self) -> String {
         let mut text = format!("qwen {}\nworkspace {}\n", self.version, one_line(&self.workspace));
         let files: Vec<Fact> = self.settings_files.iter().map(|file| Fact::new("file", file)).collect();
         for (title, facts) in [
@@ -142,14 +248,6 @@ impl Facts {
                 let _ = writeln!(text, "  {:width$}  {}{origin}", fact.name, one_line(&fact.value));
             }
         }
-        for warning in &self.warnings {
-            let _ = write!(text, "\nwarning: {}", one_line(warning));
-        }
-        for problem in &self.problems {
-            let _ = write!(text, "\nproblem: {}", one_line(problem));
-        }
-        let end = if self.problems.is_empty() { "ok: a run would start" } else { "not ok: a run would not start" };
-        let _ = writeln!(text, "\n{end}");
         escape(&text).into_owned()
     }
 
@@ -190,7 +288,9 @@ mod tests {
         let environment = Environment { variables, ..Environment::default() };
         let mut facts = Facts { version: "0.1.0".into(), workspace: "/w".into(), warnings, ..Facts::default() };
         facts.add_settings(&settings);
-        facts.add_endpoint(&resolve(&EndpointOptions::default(), &environment, &settings));
+        let endpoint = |offline| resolve(&EndpointOptions { offline, ..Default::default() }, &environment, &settings);
+        facts.add_endpoint(&endpoint(false));
+        facts.see_endpoint(&endpoint(false), &endpoint(true));
         facts
     }
 
@@ -200,7 +300,7 @@ mod tests {
             "{\"maxSessionTurns\": 7,\n \"env\": {\"TOKEN\": \"hush\"}, \"oops\": 1}",
             &[("QWEN_API_KEY", "sk-0123456789abcdefgh")],
         );
-        insta::assert_snapshot!(facts.text(), @r"
+        insta::assert_snapshot!(facts.details(), @r"
         qwen 0.1.0
         workspace /w
 
@@ -212,9 +312,6 @@ mod tests {
         settings
           model.maxSessionTurns  7   (~/.qwen/settings.json:1:21)
           env                    {TOKEN: ***}   (~/.qwen/settings.json:2:9)
-
-        warning: ~/.qwen/settings.json:2:28: unknown key `oops`
-        ok: a run would start
         ");
     }
 
@@ -225,13 +322,22 @@ mod tests {
                "proxy": "http://me:secret@proxy:3128"}"#,
             &[],
         );
-        assert!(!facts.text().contains("secret") && !facts.json().contains("secret"), "{}", facts.json());
+        assert!(!facts.details().contains("secret") && !facts.json().contains("secret"), "{}", facts.json());
     }
 
     #[test]
     fn what_stops_a_run_is_a_problem() {
         let facts = facts("{}", &[]);
-        assert!(facts.text().ends_with("not ok: a run would not start\n"));
+        let look = Appearance { width: 60, ascii: false, colour: false };
+        insta::assert_snapshot!(facts.text(&look, Exit::Auth), @r"
+        ✗ key        none for dashscope-intl.aliyuncs.com
+                     set QWEN_API_KEY or DASHSCOPE_API_KEY, or
+                     --api-key-file; a server on this machine needs
+                     none: QWEN_BASE_URL=http://127.0.0.1:8080/v1
+        ✓ model      qwen3-coder-plus
+
+        1 problem: a run would end with 41
+        ");
         assert!(facts.problems[0].contains("exit 41"), "{:?}", facts.problems);
     }
 }

@@ -4,15 +4,15 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::console::print;
+use super::console::{appearance, print};
 use super::error::CommandError;
 use super::{kept, listed};
 use crate::cli::apply::ApplyArgs;
 use crate::deliver::propose::{Proposal, Wanted};
-use crate::deliver::{self, Delivery, DeliveryRequest, Site};
-use crate::emit::safe::one_line;
-use crate::emit::words::count;
-use crate::emit::{Format, to_line};
+use crate::deliver::{self, Delivered, Delivery, DeliveryRequest, Site};
+use crate::emit::words::{self, count};
+use crate::emit::{Appearance, Ended, Format, Mark, to_line};
+use crate::event::FileReport;
 use crate::exit::Exit;
 use crate::policy::glob::Glob;
 use crate::policy::redact::Secrets;
@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dy
     };
     let applied = apply(&request, &rules, &site)?;
     match arguments.output_format.unwrap_or_default() {
-        Format::Text => print(out, &text(&applied, arguments.check, &run_id)),
+        Format::Text => print(out, &text(&applied, arguments, &appearance(environment))),
         Format::Patch => super::console::print_bytes(out, &applied.delivered.patch),
         Format::Json | Format::StreamJson | Format::Result => {
             print(out, &(to_line(&object(&applied, &run_id, site.root)) + "\n"))
@@ -132,50 +132,65 @@ fn delivery(arguments: &ApplyArgs) -> Result<Delivery, CommandError> {
 }
 
 /// Says what happened, one file a line.
-fn text(applied: &Applied, check: bool, run_id: &str) -> String {
+fn text(applied: &Applied, arguments: &ApplyArgs, look: &Appearance) -> String {
     let Applied { delivered, merged, is_empty, taken_back, chosen, checks } = applied;
-    let mut text = String::new();
-    for run in taken_back {
-        text.push_str(&format!("rolled back the interrupted delivery of run {run}\n"));
-    }
+    let mut notes: Vec<String> =
+        taken_back.iter().map(|run| format!("rolled back the interrupted delivery of run {run}")).collect();
+    let mut ended =
+        Ended { mark: Mark::Good, headline: String::new(), files: Vec::new(), notes: Vec::new(), next: Vec::new() };
     if delivered.files.is_empty() {
-        text.push_str(match is_empty {
-            true => "the patch is empty\n",
-            false => "nothing to do: already applied\n",
-        });
-        return text;
+        let why = if *is_empty { "the patch is empty" } else { "already applied" };
+        return Ended { headline: format!("Nothing to do: {why}"), notes, ..ended }.text(look);
     }
-    for file in &delivered.files {
-        let later = if file.executes_later { "  runs later" } else { "" };
-        text.push_str(&format!(
-            "{} {}  +{} -{}{later}\n",
-            one_line(&file.kind),
-            one_line(&file.path),
-            file.added,
-            file.removed
-        ));
-    }
-    for path in merged {
-        text.push_str(&format!("merged with what has changed since: {}\n", one_line(&path.to_string_lossy())));
-    }
-    for warning in &delivered.warnings {
-        text.push_str(&format!("warning: {}\n", one_line(warning)));
-    }
-    let verb = if check { "would change" } else { "changed" };
-    let part = chosen.as_ref().map(|chosen| format!(" ({} of {})", chosen.number, count(chosen.of as u64, "hunk")));
-    let files = count(delivered.files.len() as u64, "file");
-    text.push_str(&format!("{verb} {files}{}\n", part.unwrap_or_default()));
+    ended.headline = headline(applied, arguments.check);
+    ended.files = delivered.files.iter().map(|file| (file.path.clone(), about(file))).collect();
+    notes.extend(merged.iter().map(|path| format!("merged with later changes: {}", path.to_string_lossy())));
+    notes.extend(delivered.warnings.iter().map(|warning| format!("warning: {warning}")));
+    ended.notes = notes;
     if chosen.as_ref().is_some_and(|chosen| chosen.number < chosen.of || chosen.hunks.len() > chosen.number) {
-        for check in checks {
-            text.push_str(&format!("the checks ran on the whole change; run them again: {}\n", one_line(check)));
-        }
-    }
-    if let Some(commit) = &delivered.commit {
-        let branch = delivered.branch.as_ref().map(|branch| format!(" on {}", one_line(branch))).unwrap_or_default();
-        text.push_str(&format!("commit {commit}{branch}\n"));
+        let again = checks.iter().map(|check| ("the checks ran on the whole change; run them again", check.clone()));
+        ended.next.extend(again);
     }
     if delivered.record.is_some() {
-        text.push_str(&format!("undo with: qwen undo {run_id}\n"));
+        let directory = arguments.workspace.cd.as_ref().map(|cd| words::for_shell(&cd.to_string_lossy()));
+        let command = match directory {
+            None => Some("qwen undo".to_owned()),
+            Some(directory) => directory.map(|directory| format!("qwen undo -C {directory}")),
+        };
+        ended.next.extend(command.map(|command| ("undo it", command)));
+    }
+    ended.text(look)
+}
+
+/// Says how much changed, and where it went.
+fn headline(applied: &Applied, check: bool) -> String {
+    let Delivered { files, commit, branch, .. } = &applied.delivered;
+    let sum = |lines: fn(&FileReport) -> u64| files.iter().map(lines).sum();
+    let lines = words::lines(sum(|file| file.added), sum(|file| file.removed));
+    let number = count(files.len() as u64, "file");
+    let mut text = match (branch, commit) {
+        (Some(branch), Some(commit)) => format!("{number} committed to {branch} as {}", words::commit(commit)),
+        (None, Some(commit)) => format!("{number} committed as {}", words::commit(commit)),
+        _ if check => format!("{number} would change"),
+        _ => format!("{number} changed"),
+    };
+    if !lines.is_empty() {
+        text.push_str(&format!(", {lines}"));
+    }
+    if let Some(chosen) = &applied.chosen {
+        text.push_str(&format!(" ({} of {})", chosen.number, count(chosen.of as u64, "hunk")));
     }
     text
+}
+
+/// Says what happened to a file.
+fn about(file: &FileReport) -> String {
+    let kind = match file.kind.as_str() {
+        "added" => "new",
+        "modified" => "",
+        other => other,
+    };
+    let later = if file.executes_later { "runs by itself" } else { "" };
+    let lines = words::lines(file.added, file.removed);
+    [kind, lines.as_str(), later].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("  ")
 }

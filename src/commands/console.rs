@@ -1,10 +1,11 @@
 //! Reads the files that a command names, and prints its output.
 
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::path::Path;
 
 use super::error::CommandError;
 use crate::bounded;
+use crate::emit::{Appearance, Colour, Colours};
 use crate::exit::Exit;
 use crate::policy::Policy;
 use crate::run::Failure;
@@ -19,6 +20,17 @@ pub(super) fn read(path: &Path, environment: &Environment) -> Result<Vec<u8>, Co
         false => bounded::named(&environment.cwd.join(path), bounded::PRODUCT),
     };
     result.map_err(CommandError::input(path))
+}
+
+/// Returns how standard output shows text. Only a terminal breaks lines and has colours.
+pub(super) fn appearance(environment: &Environment) -> Appearance {
+    let stdout = std::io::stdout();
+    let get = |name: &str| environment.variables.get(name).cloned();
+    if !stdout.is_terminal() {
+        return Appearance { width: usize::MAX, ..Appearance::from_environment(None, false, get) };
+    }
+    let columns = rustix::termios::tcgetwinsize(&stdout).ok().map(|size| size.ws_col).filter(|columns| *columns > 0);
+    Appearance::from_environment(columns, Colours::from_environment(Colour::Auto, get).on(true), get)
 }
 
 pub(super) fn print(out: &mut dyn Write, text: &str) -> Result<Exit, Failure> {

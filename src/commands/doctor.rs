@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use super::console::print;
+use super::console::{appearance, print};
 use super::error::CommandError;
-use crate::cli::doctor::{DoctorArgs, Fact, Facts};
+use crate::cli::doctor::{DoctorArgs, Fact, Facts, Seen};
 use crate::cli::sandbox::SandboxVerb;
-use crate::emit::to_pretty;
+use crate::emit::{Mark, to_pretty, words};
 use crate::exit::Exit;
 use crate::run::Failure;
 use crate::run::place::Place;
@@ -14,8 +14,8 @@ use crate::run::prompt::context::{self, ContextSources};
 use crate::run::prompt::slash_command::Commands;
 use crate::run::rules::trust::Trusted;
 use crate::run::runner::servers;
-use crate::sandbox::doctor::diagnose;
-use crate::sandbox::own_executable;
+use crate::sandbox::doctor::{diagnose, means};
+use crate::sandbox::{Tier, own_executable};
 use crate::settings::keys::{self, EndpointOptions};
 use crate::settings::{self, Environment, Loaded, Settings, providers};
 use crate::tool_name::ToolId;
@@ -37,8 +37,11 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
     }
     seen.repository();
     seen.sandbox();
-    print(out, &if arguments.json { seen.facts.json() } else { seen.facts.text() })?;
-    Ok(seen.exit)
+    let Examination { facts, exit, .. } = seen;
+    let details = if arguments.verbose { facts.details() + "\n" } else { String::new() };
+    let text = if arguments.json { facts.json() } else { details + &facts.text(&appearance(environment), exit) };
+    print(out, &text)?;
+    Ok(exit)
 }
 
 /// What was looked at so far, and the exit code that it means.
@@ -50,9 +53,14 @@ struct Examination<'a> {
 }
 
 impl Examination<'_> {
-    fn problem(&mut self, message: String, exit: Exit) {
+    fn problem(&mut self, name: &'static str, message: String, hint: Option<String>, exit: Exit) {
+        self.see(Seen { hint: hint.unwrap_or_default(), ..Seen::new(Mark::Bad, name, &message) });
         self.facts.problems.push(message);
         self.exit = self.exit.or_worse(exit);
+    }
+
+    fn see(&mut self, seen: Seen) {
+        self.facts.seen.push(seen);
     }
 
     fn trusted(&mut self) -> Option<Trusted> {
@@ -62,7 +70,7 @@ impl Examination<'_> {
                 Some(trusted)
             }
             Err(failure) => {
-                self.problem(failure.error.message, failure.exit);
+                self.problem("trust", failure.error.message, failure.error.hint, failure.exit);
                 None
             }
         }
@@ -80,7 +88,7 @@ impl Examination<'_> {
         let loaded = match settings::load(&request, self.environment) {
             Ok(loaded) => loaded,
             Err(error) => {
-                self.problem(error.to_string(), Exit::Config);
+                self.problem("settings", error.to_string(), None, Exit::Config);
                 return Ok(Settings::default());
             }
         };
@@ -89,12 +97,16 @@ impl Examination<'_> {
         self.facts.add_settings(&loaded.settings);
         self.tools(&loaded);
         let settings = providers::applied(&loaded.settings, &loaded.environment, None, false);
-        let endpoint =
-            settings.and_then(|settings| keys::resolve(&EndpointOptions::default(), &loaded.environment, &settings));
+        let endpoint = |offline| {
+            let options = EndpointOptions { offline, ..EndpointOptions::default() };
+            settings.clone().and_then(|settings| keys::resolve(&options, &loaded.environment, &settings))
+        };
+        let (endpoint, open) = (endpoint(false), endpoint(true));
         if let Err(error) = &endpoint {
             self.exit = self.exit.or_worse(error.exit);
         }
         self.facts.add_endpoint(&endpoint);
+        self.facts.see_endpoint(&endpoint, &open);
         Ok(loaded.settings)
     }
 
@@ -110,8 +122,7 @@ impl Examination<'_> {
                 self.facts.warnings.extend(broken.map(|(name, why)| format!("MCP server {name}: {why}")));
             }
             Err(failure) => {
-                self.facts.problems.push(failure.error.message);
-                self.exit = Exit::Config;
+                self.problem("MCP", failure.error.message, failure.error.hint, Exit::Config);
             }
         }
         let (searched, incomplete) =
@@ -124,6 +135,10 @@ impl Examination<'_> {
                 _ => format!("by {}", names.join(", ")),
             },
         ));
+        if names.is_empty() {
+            let text = "web search not offered: set TAVILY_API_KEY, or the setting webSearch";
+            self.see(Seen::new(Mark::Note, "", text));
+        }
         self.facts.warnings.extend(incomplete);
     }
 
@@ -132,12 +147,21 @@ impl Examination<'_> {
         let chosen = match place.policy(None, false, environment) {
             Ok(chosen) => chosen,
             Err(failure) => {
-                self.problem(failure.error.message, failure.exit);
+                self.problem("policy", failure.error.message, failure.error.hint, failure.exit);
                 return Ok(());
             }
         };
         let top = place.top();
         let policy = chosen.policy.facts();
+        let from = policy.layers.first().map_or("", String::as_str);
+        let from = if from.starts_with("builtin:") { "built in" } else { from };
+        let note = match (&trusted.tree, trusted.checkout) {
+            (None, false) if trusted.why_not.contains("qwen policy trust") => {
+                "this checkout's own files are not trusted yet: qwen policy trust".to_owned()
+            }
+            _ => format!("it reads {}", trusted.describe()),
+        };
+        self.see(Seen { note, ..Seen::new(Mark::Good, "policy", format!("{}, {from}", policy.name)) });
         self.facts.policy.push(Fact::new("name", policy.name));
         self.facts.policy.push(Fact::new("sha256", policy.sha256));
         self.facts.policy.extend(policy.layers.into_iter().map(|layer| Fact::new("layer", layer)));
@@ -160,24 +184,42 @@ impl Examination<'_> {
     }
 
     fn repository(&mut self) {
-        match self.place.repository() {
-            Some(repository) => {
-                self.facts.git.push(Fact::new("top", repository.top.display().to_string()));
-                self.facts.git.push(Fact::new("head", repository.head.clone().unwrap_or_else(|| "unborn".into())));
-                self.facts
-                    .git
-                    .push(Fact::new("branch", repository.branch.clone().unwrap_or_else(|| "detached".into())));
-            }
-            None => self.facts.git.push(Fact::new("repository", "none")),
-        }
+        let Some(repository) = self.place.repository() else {
+            self.see(Seen::new(Mark::Note, "git", "no repository"));
+            self.facts.git.push(Fact::new("repository", "none"));
+            return;
+        };
+        let head = repository.head.as_deref().unwrap_or("unborn");
+        let branch = repository.branch.as_deref().unwrap_or("detached");
+        let state = match repository.is_dirty() {
+            Some(false) => ", clean",
+            Some(true) => ", with changes",
+            None => "",
+        };
+        let text = format!("{branch} {}{state}", words::commit(head));
+        let facts = [("top", repository.top.display().to_string()), ("head", head.into()), ("branch", branch.into())];
+        self.facts.git.extend(facts.map(|(name, value)| Fact::new(name, value)));
+        self.see(Seen::new(Mark::Good, "git", text));
     }
 
     fn sandbox(&mut self) {
-        if let Ok(diagnosis) = own_places().and_then(|(helper, private)| diagnose(&helper, private.path())) {
-            self.facts.sandbox.push(Fact::new("tier", diagnosis.tier.name()));
-            if !diagnosis.advice.is_empty() {
-                self.facts.sandbox.push(Fact::new("to improve", diagnosis.advice));
-            }
+        let Ok(diagnosis) = own_places().and_then(|(helper, private)| diagnose(&helper, private.path())) else {
+            return;
+        };
+        let how = match diagnosis.tier {
+            Tier::T3 => "full",
+            Tier::T2 => "good",
+            Tier::T1 | Tier::T0 => "none",
+        };
+        let text = match diagnosis.tier {
+            Tier::T0 => "none: only simple reading commands run".to_owned(),
+            tier => format!("{how}: {}", means(tier)),
+        };
+        let mark = if diagnosis.tier.isolates() { Mark::Good } else { Mark::Partly };
+        self.see(Seen { note: diagnosis.advice.clone(), ..Seen::new(mark, "isolation", text) });
+        self.facts.sandbox.push(Fact::new("tier", diagnosis.tier.name()));
+        if !diagnosis.advice.is_empty() {
+            self.facts.sandbox.push(Fact::new("to improve", diagnosis.advice));
         }
     }
 }

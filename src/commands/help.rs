@@ -4,12 +4,12 @@ use std::io::{IsTerminal as _, Write};
 
 use clap::CommandFactory as _;
 
-use super::console::print;
+use super::console::{appearance, print};
 use super::error::HelpError;
 use crate::base::document::yaml::nearest;
 use crate::cli::Cli;
 use crate::cli::help_topic::{HelpArgs, Page, manual};
-use crate::emit::{Appearance, Colour, Colours, manual_page};
+use crate::emit::manual_page;
 use crate::exit::Exit;
 use crate::run::Failure;
 use crate::settings::Environment;
@@ -42,12 +42,8 @@ fn list(pages: &[Page]) -> String {
 
 /// Returns a page as a terminal shows it; anything else gets the Markdown.
 fn shown(page: &Page, environment: &Environment) -> String {
-    let stdout = std::io::stdout();
-    if !stdout.is_terminal() {
-        return page.text.clone();
+    match std::io::stdout().is_terminal() {
+        true => manual_page(&page.text, &appearance(environment)),
+        false => page.text.clone(),
     }
-    let get = |name: &str| environment.variables.get(name).cloned();
-    let colour = Colours::from_environment(Colour::Auto, get).on(true);
-    let columns = rustix::termios::tcgetwinsize(&stdout).ok().map(|size| size.ws_col).filter(|columns| *columns > 0);
-    manual_page(&page.text, &Appearance::from_environment(columns, colour, get))
 }

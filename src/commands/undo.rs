@@ -4,12 +4,13 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::console::print;
+use super::console::{appearance, print};
 use super::error::UndoError;
 use crate::bounded;
 use crate::cli::undo::UndoArgs;
 use crate::deliver::{self, Steps, UndoReport, journal};
-use crate::emit::{Format, to_line};
+use crate::emit::words::count;
+use crate::emit::{Appearance, Ended, Format, Mark, to_line};
 use crate::exit::Exit;
 use crate::run::Failure;
 use crate::run::place::Place;
@@ -37,34 +38,44 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
         true => UndoError::Interrupted(error.cause),
     })?;
     let format = arguments.output_format.unwrap_or_default();
-    print(out, &shown(&report, was_undone, format))?;
+    print(out, &shown(&report, was_undone, format, &appearance(environment)))?;
     Ok(if report.left_alone.is_empty() && report.untidy.is_empty() { Exit::Ok } else { Exit::Conflict })
 }
 
-fn shown(report: &UndoReport, was_undone: bool, format: Format) -> String {
+fn shown(report: &UndoReport, was_undone: bool, format: Format, look: &Appearance) -> String {
     let left_alone: Vec<String> = report.left_alone.iter().map(|path| path.to_string_lossy()).collect();
     let restored: Vec<String> = report.restored.iter().map(|path| path.to_string_lossy()).collect();
     match format {
         Format::Text | Format::Patch => {
-            let mut text = match was_undone {
-                true => format!("{} is already undone; to undo an earlier run, name it\n", report.run_id),
-                false => format!(
-                    "undid {}: {} restored\n",
-                    report.run_id,
-                    crate::emit::words::count(restored.len() as u64, "file")
-                ),
+            let is_whole = report.untidy.is_empty() && left_alone.is_empty();
+            let number = |files: &[String]| count(files.len() as u64, "file");
+            let mut headline = match was_undone {
+                true => {
+                    format!("Nothing to do: run {} is already undone; to undo an earlier run, name it", report.run_id)
+                }
+                false => format!("{} restored", number(&restored)),
             };
-            for path in &left_alone {
-                text.push_str(&format!("kept, changed since the run: {}\n", crate::emit::safe::one_line(path)));
+            if !left_alone.is_empty() {
+                headline.push_str(&format!("; {} kept", number(&left_alone)));
             }
-            for path in &report.untidy {
-                let path = crate::emit::safe::one_line(path);
-                text.push_str(&format!("restored, but cannot remove {path}; run `qwen undo` to try again\n"));
+            if !is_whole {
+                headline.push_str(&format!(" (exit {})", Exit::Conflict.code()));
             }
-            for warning in &report.warnings {
-                text.push_str(&format!("warning: {}\n", crate::emit::safe::one_line(warning)));
-            }
-            text
+            let restored = restored.into_iter().map(|path| (path, String::new()));
+            let kept = left_alone.into_iter().map(|path| (path, "kept, changed since the run".to_owned()));
+            let untidy = report
+                .untidy
+                .iter()
+                .map(|path| format!("restored, but cannot remove {path}; run `qwen undo` to try again"));
+            let warnings = report.warnings.iter().map(|warning| format!("warning: {warning}"));
+            let ended = Ended {
+                mark: if is_whole { Mark::Good } else { Mark::Partly },
+                headline,
+                files: restored.chain(kept).collect(),
+                notes: untidy.chain(warnings).collect(),
+                next: Vec::new(),
+            };
+            ended.text(look)
         }
         Format::Json | Format::StreamJson | Format::Result => {
             let value = serde_json::json!({

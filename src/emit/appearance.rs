@@ -46,7 +46,7 @@ impl Appearance {
     }
 
     /// Returns a text in a style, where there are colours.
-    pub(super) fn paint(&self, style: Style, text: &str) -> String {
+    pub fn paint(&self, style: Style, text: &str) -> String {
         if self.colour && !text.is_empty() && style != Style::new() {
             format!("{style}{text}{style:#}")
         } else {
@@ -100,7 +100,7 @@ impl Appearance {
     }
 
     /// Breaks a text into lines of at most `columns`, at blanks where there are any.
-    pub(super) fn wrap(&self, text: &str, columns: usize) -> Vec<String> {
+    pub fn wrap(&self, text: &str, columns: usize) -> Vec<String> {
         let mut lines = Vec::new();
         let mut line = String::new();
         for word in text.split_whitespace() {

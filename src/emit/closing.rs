@@ -1,9 +1,9 @@
 //! Says at the end of a run what it did, what it cost, and what to do next.
 
-use anstyle::Style;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::appearance::{Appearance, BOLD, GREEN, RED, YELLOW};
+use super::appearance::{Appearance, RED};
+use super::ended::{self, Mark, indented};
 use super::kept::Next;
 use super::report::Report;
 use super::safe::one_line;
@@ -11,34 +11,13 @@ use super::words::{self, count};
 use crate::event::RunFinished;
 use crate::exit::Exit;
 
-/// How a run went.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mark {
-    Good,
-    Partly,
-    Bad,
-}
-
-impl Mark {
-    fn shown(self, look: &Appearance) -> (Style, &'static str) {
-        match (self, look.ascii) {
-            (Mark::Good, false) => (GREEN, "✓"),
-            (Mark::Partly, false) => (YELLOW, "!"),
-            (Mark::Bad, false) => (RED, "✗"),
-            (Mark::Good, true) => (GREEN, "ok:"),
-            (Mark::Partly, true) => (YELLOW, "warning:"),
-            (Mark::Bad, true) => (RED, "error:"),
-        }
-    }
-}
-
 /// Returns the lines below the answer of a run: how it ended, what it took, and at most two commands to go on with.
 pub(super) fn closing(end: &RunFinished, report: &Report, next: Next<'_>, look: &Appearance) -> Vec<String> {
     if report.ran.run_id.is_none() {
         return error(end, look);
     }
     let (mark, text) = headline(end, report);
-    let mut lines = marked(mark, &text, look);
+    let mut lines = ended::headline(mark, &text, look);
     if let Some(text) = checks(end, report) {
         lines.extend(indented(&text, look));
     }
@@ -51,10 +30,7 @@ pub(super) fn closing(end: &RunFinished, report: &Report, next: Next<'_>, look: 
     {
         lines.extend(indented(hint, look));
     }
-    let widest = next.iter().map(|(label, _)| label.width()).max().unwrap_or(0);
-    for (label, command) in next {
-        lines.push(format!("  {label}:{:1$}  {2}", "", widest - label.width(), look.paint(BOLD, &one_line(&command))));
-    }
+    lines.extend(ended::commands(&next, look));
     lines
 }
 
@@ -71,19 +47,6 @@ pub(super) fn error(end: &RunFinished, look: &Appearance) -> Vec<String> {
         lines.extend(indented(hint, look));
     }
     lines
-}
-
-fn indented(text: &str, look: &Appearance) -> Vec<String> {
-    look.wrap(&one_line(text), look.width.saturating_sub(2)).into_iter().map(|line| format!("  {line}")).collect()
-}
-
-fn marked(mark: Mark, text: &str, look: &Appearance) -> Vec<String> {
-    let (style, mark) = mark.shown(look);
-    let columns = look.width.saturating_sub(mark.width() + 1);
-    let mut lines = look.wrap(&one_line(text), columns).into_iter();
-    let first = format!("{} {}", look.paint(style, mark), look.paint(BOLD, &lines.next().unwrap_or_default()));
-    let rest: Vec<String> = lines.collect();
-    std::iter::once(first).chain(rest.iter().flat_map(|line| indented(line, look))).collect()
 }
 
 fn headline(end: &RunFinished, report: &Report) -> (Mark, String) {

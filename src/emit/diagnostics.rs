@@ -25,6 +25,12 @@ pub(super) fn diagnostics(findings: &Findings, dropped: u64, look: &Appearance) 
     text
 }
 
+/// Shows these findings, values as the findings schema has them, as compilers show theirs.
+pub fn findings_for_people(values: &[serde_json::Value], look: &Appearance) -> String {
+    let all = values.iter().filter_map(|value| serde::Deserialize::deserialize(value).ok()).collect();
+    diagnostics(&Findings { all, ..Findings::default() }, 0, look)
+}
+
 /// Shows one finding.
 fn diagnostic(found: &Found, look: &Appearance) -> String {
     let level = match found.severity {
@@ -32,7 +38,11 @@ fn diagnostic(found: &Found, look: &Appearance) -> String {
         Level::Warning => Shown::WARNING,
         Level::Note => Shown::NOTE,
     };
-    let (message, rule, path) = (one_line(&found.message), one_line(&found.rule_id), one_line(&found.path));
+    let (rule, path) = (one_line(&found.rule_id), one_line(&found.path));
+    // What stands before the message: the level and the rule.
+    let before = found.severity.name().len() + rule.chars().count() + 4;
+    let columns = look.width.saturating_sub(before).max(20);
+    let message = look.wrap(&one_line(&found.message), columns).join("\n");
     let quote = escape(&found.quote);
     let quote = quote.trim_end();
     let start = usize::try_from(found.start_line).unwrap_or(usize::MAX).max(1);

@@ -7,6 +7,7 @@ mod appearance;
 mod backlog;
 mod closing;
 mod diagnostics;
+mod ended;
 mod files;
 mod findings;
 pub mod github;
@@ -36,6 +37,8 @@ pub mod words;
 
 pub use appearance::Appearance;
 pub use backlog::{Backlog, Eager};
+pub use diagnostics::findings_for_people;
+pub use ended::{Ended, Mark};
 pub use files::{Spooled, write_whole};
 pub use json::{to_line, to_pretty};
 pub use kept::{GoesOn, Keep};

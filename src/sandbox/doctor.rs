@@ -199,7 +199,7 @@ pub(super) fn try_everything() -> Probe {
 /// Describes a tier in a few words.
 pub fn means(tier: Tier) -> &'static str {
     match tier {
-        Tier::T3 => "own namespaces, Landlock and a filter of system calls",
+        Tier::T3 => "own namespaces, Landlock, a filter of system calls",
         Tier::T2 if cfg!(target_os = "macos") => "a sandbox-exec profile (never run by us)",
         Tier::T2 => "Landlock and a filter of system calls; command lines of other processes can be read",
         Tier::T1 => "a filter of system calls; files are not protected",

@@ -3,6 +3,7 @@
 pub(crate) mod network;
 pub(crate) mod project;
 pub(crate) mod server;
+pub(crate) mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -10,6 +11,7 @@ use std::sync::LazyLock;
 pub(crate) use network::on_the_network;
 pub(crate) use project::{Outcome, Project};
 pub(crate) use server::{Reply, Server, call, calls, say};
+pub(crate) use terminal::raw;
 
 /// Returns the program under test: the one that `QWEN_TEST_PROGRAM` names, or else the one that was built with the tests.
 pub(crate) fn program() -> &'static Path {

@@ -1,13 +1,13 @@
 //! Asks a recipe on behalf of a hook, and prints what it found.
 
-use super::super::console::print;
+use super::super::console::{appearance, print};
 use super::error::HookError;
 use crate::cli::hook::HookArgs;
 use crate::cli::run::FromHook;
 use crate::cli::usage::{self, UsageError};
 use crate::cli::{Command, RunArgs};
-use crate::emit::Screen;
 use crate::emit::safe::one_line;
+use crate::emit::{Screen, findings_for_people};
 use crate::exit::Exit;
 use crate::git::Git;
 use crate::git::repository::Repository;
@@ -18,7 +18,7 @@ use crate::run::place::Place;
 use crate::settings::Environment;
 use crate::verify::findings::{Confidence, Finding};
 use serde_json::Value;
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -39,12 +39,14 @@ pub(super) fn given(argument: Option<&str>) -> Option<String> {
 }
 
 /// Says in one line why nothing was asked; the commit continues, unless `--require` wants an answer.
-pub(super) fn skipped(common: &HookArgs, err: &mut dyn Write, reason: &str) -> Result<Exit, Failure> {
+///
+/// `what` is git's command that waits for it.
+pub(super) fn skipped(common: &HookArgs, what: &str, err: &mut dyn Write, reason: &str) -> Result<Exit, Failure> {
     let reason = one_line(reason);
     if common.require {
         return Err(HookError::Skipped(reason).into());
     }
-    let _closed = writeln!(err, "qwen: skipped, {reason}; git continues");
+    let _closed = writeln!(err, "qwen: skipped, {reason}; the {what} continues");
     Ok(Exit::Ok)
 }
 
@@ -53,6 +55,8 @@ pub(super) struct HookRequest<'a> {
     pub(super) place: &'a Place,
     pub(super) environment: &'a Environment,
     pub(super) common: &'a HookArgs,
+    /// Git's command that waits for it.
+    pub(super) what: &'static str,
 }
 
 /// What came of asking.
@@ -166,25 +170,19 @@ impl HookRequest<'_> {
     }
 
     /// Prints what a recipe found and returns the way the hook ends: only what is an error and certain stops git.
-    /// `what` is git's command that waits for it.
-    pub(super) fn judge(
-        &self,
-        reply: Reply,
-        what: &str,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
-    ) -> Result<Exit, Failure> {
+    pub(super) fn judge(&self, reply: Reply, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Failure> {
+        let what = self.what;
         let result = match reply {
             Reply::Result(result) => result,
             Reply::Shown(text) => return print(out, &(crate::emit::safe::escape(&text).into_owned() + "\n")),
-            Reply::None(reason) => return skipped(self.common, err, &reason),
+            Reply::None(reason) => return skipped(self.common, what, err, &reason),
         };
-        let findings = result["findings"].as_array().cloned().unwrap_or_default();
-        let findings: Vec<Finding> =
-            findings.into_iter().filter_map(|finding| serde_json::from_value(finding).ok()).collect();
-        let lines: Vec<Line> = findings.iter().map(Line::of).collect();
+        let values = result["findings"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let lines =
+            values.iter().filter_map(|value| Some(Line::of(&serde_json::from_value(value.clone()).ok()?, value)));
+        let lines: Vec<Line> = lines.collect();
         let errors = lines.iter().filter(|line| line.blocks).count() as u64;
-        let exit = report(lines, out)?;
+        let exit = report(lines, self.environment, out)?;
         if errors > 0 {
             let errors = crate::emit::words::count(errors, "error");
             let _closed =
@@ -225,30 +223,45 @@ fn reply(exit: Exit, result: Value, shows_request: bool) -> Result<Reply, Failur
 
 /// One finding as it is printed.
 pub(super) struct Line {
+    /// In one line.
     pub(super) text: String,
+    /// As the model gave it, if a model did.
+    pub(super) value: Option<Value>,
     pub(super) blocks: bool,
 }
 
 impl Line {
-    pub(super) fn of(finding: &Finding) -> Line {
+    fn of(finding: &Finding, value: &Value) -> Line {
         let Finding { path, start_line, rule_id, message, .. } = finding;
         Line {
             text: one_line(&format!("{path}:{start_line}: [{rule_id}] {message}")),
+            value: Some(value.clone()),
             blocks: finding.severity == Severity::Error && finding.confidence == Confidence::High,
         }
     }
 }
 
-/// Prints findings, those that stop git first.
-pub(super) fn report(mut lines: Vec<Line>, out: &mut dyn Write) -> Result<Exit, Failure> {
+/// Prints findings, those that stop git first; for a person at a terminal with the lines that they are about.
+pub(super) fn report(mut lines: Vec<Line>, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     lines.sort_by_key(|line| !line.blocks);
     let blocks = lines.first().is_some_and(|line| line.blocks);
-    let mut text: String = lines.iter().take(MOST).map(|line| format!("{}\n", line.text)).collect();
+    let is_terminal = std::io::stdout().is_terminal();
+    let mut text = String::new();
+    for line in lines.iter().take(MOST) {
+        match line.value.as_ref().filter(|_| is_terminal) {
+            Some(value) => {
+                text.push_str(&findings_for_people(std::slice::from_ref(value), &appearance(environment)));
+                text.push('\n');
+            }
+            None => text.push_str(&format!("{}\n", line.text)),
+        }
+    }
     if lines.len() > MOST {
         text.push_str(&format!("{} more\n", lines.len() - MOST));
     }
     if !text.is_empty() {
-        print(out, &text)?;
+        print(out, text.trim_end())?;
+        print(out, "\n")?;
     }
     Ok(if blocks { Exit::Gate } else { Exit::Ok })
 }

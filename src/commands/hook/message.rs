@@ -39,13 +39,13 @@ pub(super) async fn draft(
     let result = match asked.ask("commit-message", &[], None, budget).await? {
         Reply::Result(result) => result,
         Reply::Shown(text) => return print(out, &(crate::emit::safe::escape(&text).into_owned() + "\n")),
-        Reply::None(reason) => return skipped(asked.common, err, &reason),
+        Reply::None(reason) => return skipped(asked.common, asked.what, err, &reason),
     };
     if result["conclusion"] == "nothing_to_do" {
         return Ok(Exit::Ok);
     }
     let Some(text) = with_draft(&written, result["result"].as_str().unwrap_or_default(), &comment) else {
-        return skipped(asked.common, err, "the model returned no message");
+        return skipped(asked.common, asked.what, err, "the model returned no message");
     };
     private_file::replace(&file, text.as_bytes(), None).map_err(|error| unreadable(error.to_string()))?;
     Ok(Exit::Ok)

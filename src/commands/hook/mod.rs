@@ -32,16 +32,17 @@ pub(super) async fn run(
     if environment.value("QWEN_HOOK").as_deref() == Some("0") {
         return Ok(Exit::Ok);
     }
+    let what = if matches!(verb, HookVerb::PrePush { .. }) { "push" } else { "commit" };
     let place = Place::open(common.workspace.cd.as_deref(), environment)?;
     if place.repository().is_none() {
-        return skipped(common, err, "this directory is not in a git repository with a work tree");
+        return skipped(common, what, err, "this directory is not in a git repository with a work tree");
     }
-    let asked = HookRequest { place: &place, environment, common };
+    let asked = HookRequest { place: &place, environment, common, what };
     match verb {
         HookVerb::PrepareCommitMsg { file, source, .. } => {
             let drafted = message::draft(&asked, file, source.as_deref(), out, err).await;
             // A message that is not drafted is written by hand: no reason to stop a commit.
-            drafted.or_else(|failure| skipped(common, err, &failure.error.message))
+            drafted.or_else(|failure| skipped(common, what, err, &failure.error.message))
         }
         HookVerb::PrePush { remote, .. } => pre_push::run(&asked, remote.as_deref(), out, err).await,
         HookVerb::PreCommit { .. } => pre_commit::run(&asked, out, err).await,

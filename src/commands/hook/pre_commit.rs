@@ -29,13 +29,13 @@ pub(super) async fn run(asked: &HookRequest<'_>, out: &mut dyn Write, err: &mut 
     }
     let secrets = secrets(asked, &paths)?;
     if !secrets.is_empty() {
-        let exit = report(secrets, out)?;
+        let exit = report(secrets, asked.environment, out)?;
         let _closed = writeln!(err, "qwen: nothing was sent; take the secret out, or QWEN_HOOK=0 git commit");
         return Ok(exit);
     }
     let budget = asked.common.max_wall_time.unwrap_or(BUDGET);
     let reply = asked.ask("staged-check", &[], None, budget).await?;
-    asked.judge(reply, "commit", out, err)
+    asked.judge(reply, out, err)
 }
 
 /// Reads the paths of changed texts from `git diff --numstat -z`: no binary files, no lock files.
@@ -79,6 +79,7 @@ fn secrets(asked: &HookRequest<'_>, paths: &[Vec<u8>]) -> Result<Vec<Line>, Fail
             let found = secrets.shown_in(&text).into_iter();
             lines.extend(found.map(|what| Line {
                 text: crate::emit::safe::one_line(&format!("{path}:{number}: [secret] {what}")),
+                value: None,
                 blocks: true,
             }));
         }

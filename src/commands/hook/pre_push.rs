@@ -54,7 +54,7 @@ pub(super) async fn run(
     for (base, tip) in ranges.into_iter().take(MOST) {
         if Some(&tip) != head.as_ref() && !names.iter().any(|name| name == "head") {
             let reason = format!("{} is not checked out, and the recipe has no parameter `head`", short(&tip));
-            exit = exit.or_worse(skipped(asked.common, err, &reason)?);
+            exit = exit.or_worse(skipped(asked.common, asked.what, err, &reason)?);
             continue;
         }
         let given = [("base", &base), ("head", &tip)];
@@ -65,7 +65,7 @@ pub(super) async fn run(
             .collect();
         let left = budget.saturating_sub(started.elapsed());
         let reply = asked.ask("review-diff", &params, Some(tip), left).await?;
-        exit = exit.or_worse(asked.judge(reply, "push", out, err)?);
+        exit = exit.or_worse(asked.judge(reply, out, err)?);
     }
     Ok(exit)
 }
