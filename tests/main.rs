@@ -46,6 +46,7 @@ mod long_values;
 mod mcp;
 mod odd_repositories;
 mod own_programs;
+mod pictures;
 mod pins;
 #[cfg(target_os = "linux")]
 mod planted_repositories;
