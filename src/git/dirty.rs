@@ -3,6 +3,8 @@
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
 use super::GitError;
 use super::drivers::mentions_drivers;
 use super::repository::Repository;
@@ -16,27 +18,36 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A look at the tracked files that goes on by itself.
 #[derive(Debug)]
-pub struct DirtyCheck(Option<JoinHandle<Option<bool>>>);
+pub struct DirtyCheck {
+    answer: Option<oneshot::Receiver<Option<bool>>>,
+    thread: Option<JoinHandle<()>>,
+}
 
 impl DirtyCheck {
     /// Begins it; without a thread for it there is no answer.
     pub fn begin(repository: Option<&Repository>) -> DirtyCheck {
-        let repository = repository.filter(|repository| repository.can_be_looked_at()).cloned();
-        DirtyCheck(repository.and_then(|repository| {
-            let look = move || repository.is_dirty();
-            std::thread::Builder::new().name("dirty".to_owned()).spawn(look).ok()
-        }))
+        let Some(repository) = repository.filter(|repository| repository.can_be_looked_at()).cloned() else {
+            return DirtyCheck { answer: None, thread: None };
+        };
+        let (done, answer) = oneshot::channel();
+        let look = move || {
+            // Whoever waited for it may have gone.
+            let _gone = done.send(repository.is_dirty());
+        };
+        let thread = std::thread::Builder::new().name("dirty".to_owned()).spawn(look).ok();
+        DirtyCheck { answer: Some(answer), thread }
     }
 
     /// Waits for the answer; `None` if there is none.
-    pub fn end(mut self) -> Option<bool> {
-        self.0.take()?.join().ok()?
+    pub async fn end(mut self) -> Option<bool> {
+        self.answer.take()?.await.ok()?
     }
 }
 
 impl Drop for DirtyCheck {
+    /// Waits for git: nothing outlives the run.
     fn drop(&mut self) {
-        if let Some(thread) = self.0.take() {
+        if let Some(thread) = self.thread.take() {
             let _panicked = thread.join();
         }
     }
@@ -93,7 +104,8 @@ mod tests {
             git.args(["-c", "user.name=A", "-c", "user.email=a@b"]);
             assert!(git.args(arguments).current_dir(&root).status().unwrap().success(), "{arguments:?}");
         };
-        let is_dirty = || DirtyCheck::begin(Repository::discover(&root).unwrap().as_ref()).end();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let is_dirty = || runtime.block_on(DirtyCheck::begin(Repository::discover(&root).unwrap().as_ref()).end());
         git(&["init", "-q"]);
         assert_eq!(is_dirty(), None, "nothing is committed");
         std::fs::write(root.join("a"), "a\n").unwrap();

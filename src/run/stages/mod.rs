@@ -79,8 +79,9 @@ pub async fn prepare(shared: &Shared, arguments: &RunArgs, id: &str) -> Result<P
         patch_file: item.arguments.output.patch_file.clone(),
     };
     let replay = item.arguments.test.replay.as_ref().map(|path| path.display().to_string());
+    let dirty = dirty.end().await;
     let setup = Setup {
-        run: RunFacts { id: item.id, time: item.time, started_at, replay, dirty: dirty.end() },
+        run: RunFacts { id: item.id, time: item.time, started_at, replay, dirty },
         checks: CheckSpec::of(&item.arguments, item.recipe.as_ref()),
         answers: answer_cache::Folder::of(&item.arguments, shared.cache.clone()),
         rules: item.rules,
