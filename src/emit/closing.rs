@@ -146,18 +146,16 @@ fn next_steps(end: &RunFinished, report: &Report, known: Next<'_>) -> Vec<(&'sta
     {
         next.push(("see why", format!("qwen policy explain -- '{command}'")));
     }
-    let is_proposal = !changes.files.is_empty() && !changes.applied && end.commit.is_none();
-    let went_through = matches!(end.exit, Exit::Ok | Exit::Gate | Exit::Denied | Exit::Verify);
-    let is_shown = is_proposal || end.exit == Exit::Verify || !end.findings.is_empty();
-    if known.kept && next.is_empty() && went_through && is_shown {
-        next.extend(known.command("report").map(|command| ("look at it", command)));
-    }
+    let report = known.command("report").filter(|_| known.kept);
+    let is_whole = matches!(end.exit, Exit::Ok | Exit::Gate | Exit::Denied);
     if changes.files.is_empty() || end.commit.is_some() {
-        return next;
-    }
-    if changes.applied {
+        next.extend(report.filter(|_| !end.findings.is_empty()).map(|command| ("look at it", command)));
+    } else if changes.applied {
         next.extend(known.command("undo").map(|command| ("undo it", command)));
-    } else if went_through && end.exit != Exit::Verify {
+    } else if end.exit == Exit::Verify {
+        next.extend(report.map(|command| ("the change is kept", command)));
+    } else if is_whole {
+        next.extend(report.filter(|_| next.is_empty()).map(|command| ("look at it", command)));
         next.extend(known.apply().map(|command| ("apply it", command)));
     }
     next
