@@ -20,7 +20,7 @@ Changes made since are merged if they do not overlap; otherwise nothing is writt
 /// The flags of `apply`.
 #[derive(Debug, Clone, Args)]
 pub struct ApplyArgs {
-    /// Result object, patch or run; `-` reads standard input [default: the newest proposal here]
+    /// Result, review page, patch or run; `-` reads standard input [default: the newest proposal here]
     #[arg(value_name = "FROM")]
     pub from: Option<PathBuf>,
     /// Policy to apply to the changes [default: builtin:edit]
