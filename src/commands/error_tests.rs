@@ -3,6 +3,7 @@ use super::error::*;
 use super::hook::error::HookError;
 use crate::base::error::samples::{io, listed, text};
 use crate::deliver::message::MessageError;
+use crate::emit::MaterialError;
 use crate::exit::Exit;
 use crate::git::repository::RepositoryError;
 use crate::git::trusted::TrustedError;
@@ -26,6 +27,11 @@ fn commands_fail_with_these_words() {
             &CommandError::NotObject,
             &CommandError::MessageAlone,
             &CommandError::Message(MessageError::Subject),
+            &ReportError::Material { path: path(), cause: MaterialError::OtherPage },
+            &ReportError::Material { path: path(), cause: MaterialError::TwoRuns(text("1"), text("2")) },
+            &ReportError::Other(path()),
+            &ReportError::Unwritten { path: path(), cause: io() },
+            &ReportError::Prompt(text("what changed")),
             &CheckError::NotRevision(text("-x")),
             &CheckError::Commits(text("why")),
             &CheckError::Denied { reason: text("why"), hint: none.clone() },
