@@ -162,6 +162,8 @@ fn a_git_that_dies_once_it_has_moved_a_branch_has_moved_it() {
 fn a_signal_ends_a_run_that_waits_for_git_and_git_with_it() {
     for (signal, code) in [(rustix::process::Signal::TERM, 143), (rustix::process::Signal::INT, 130)] {
         let project = Project::new().file("a.txt", "one\n").git();
+        // With such a section nobody looks meanwhile whether files differ: one git is waited for.
+        project.run_git(&["config", "diff.algorithm", "myers"]);
         let path = format!("{}:{}", project.beside("bin").display(), std::env::var("PATH").unwrap());
         let project = project.env("PATH", &path).model([say("done")]);
         let file = project.beside("result.json").display().to_string();
