@@ -66,9 +66,9 @@ impl Repository {
         if !differs(git.run(&quick, b""))? {
             return Some(false);
         }
-        // That may be the time of a file alone.
-        let exact = ["diff", "--quiet", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "HEAD", "--"];
-        differs(git.run(&exact, b""))
+        // That may be the time of a file alone. `git diff` would write the index with the times that it found.
+        let exact = ["status", "--porcelain", "--untracked-files=no", "--no-renames", "--ignore-submodules=all"];
+        Some(!git.run(&exact, b"").ok()?.is_empty())
     }
 
     /// Tells whether there is a commit to compare with, not too many files, and no program that git could start for one.
@@ -116,7 +116,9 @@ mod tests {
         assert_eq!(is_dirty(), Some(false));
         let old = std::fs::File::options().write(true).open(root.join("a")).unwrap();
         old.set_modified(std::time::UNIX_EPOCH).unwrap();
+        let index = std::fs::read(root.join(".git/index")).unwrap();
         assert_eq!(is_dirty(), Some(false), "another time alone");
+        assert!(std::fs::read(root.join(".git/index")).unwrap() == index, "the index is as it was");
         std::fs::write(root.join("a"), "b\n").unwrap();
         assert_eq!(is_dirty(), Some(true));
         git(&["add", "a"]);

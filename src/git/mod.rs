@@ -15,6 +15,7 @@ mod filters;
 pub mod history;
 pub mod ownership;
 mod pipes;
+mod private_index;
 mod programs;
 pub mod repository;
 pub mod scratch_git;

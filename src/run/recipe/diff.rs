@@ -36,6 +36,13 @@ impl Gatherer<'_> {
         let failed = |error: String| failure(name, InputProblem::Diff(error));
         let git = repository.without_filters().map_err(|error| failed(error.to_string()))?;
         let git = git_of(git, self.from_hook).with_patterns();
+        let (git, _index) = match kind {
+            DiffKind::Worktree | DiffKind::Range => {
+                let with_own = repository.with_private_index(git).map_err(|error| failed(error.to_string()))?;
+                (with_own.0, Some(with_own.1))
+            }
+            DiffKind::Staged => (git, None),
+        };
         let mut base: Vec<String> = match (kind, range) {
             (DiffKind::Staged, _) => vec!["--cached".into()],
             (DiffKind::Worktree, _) => vec![repository.head.clone().unwrap_or_else(|| EMPTY_TREE.into())],
