@@ -3,7 +3,11 @@
 //! The result object is a fold over the events, so the formats cannot disagree. A run emits exactly one
 //! [`Event::RunStarted`] if it got as far as a session, and always exactly one [`Event::RunFinished`], last.
 
+mod changes;
+
 use std::time::Duration;
+
+pub use changes::{ChangesReport, FileReport};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,6 +24,9 @@ pub enum Event {
     TurnStarted {
         /// From 1.
         turn: u32,
+        /// The call of `task` that this is part of.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<String>,
     },
     /// A piece of the answer arrived.
     Delta {
@@ -104,6 +111,11 @@ pub enum Event {
         /// The items.
         todos: Vec<Value>,
     },
+    /// The answer passed its checks, and the changes are delivered now.
+    DeliveryStarted {
+        /// `dry-run`, `apply`, `commit` or `branch`.
+        mode: String,
+    },
     /// The run is over.
     RunFinished(Box<RunFinished>),
 }
@@ -150,6 +162,9 @@ pub struct RunStarted {
     pub git_branch: Option<String>,
     /// Whether tracked files differ from it; `None` if that is unknown, as in a repository of very many files.
     pub git_dirty: Option<bool>,
+    /// What a report to OpenTelemetry says; `None` where the run is not reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<ReportFacts>,
     /// The recipe, if there is one.
     pub recipe: Option<RecipeFacts>,
     /// The file of `--replay`, if there is one.
@@ -157,15 +172,34 @@ pub struct RunStarted {
     /// The rules that findings may name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleFacts>,
+    /// What a prompt and a call may name.
+    #[serde(flatten)]
+    pub named: Named,
+    /// What it is about: the first line of the prompt, or the recipe's description.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
+/// What a prompt and a call may name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Named {
     /// Commands and skills that a prompt may call as `/name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slash_commands: Vec<String>,
     /// Agents that `task` may name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<String>,
-    /// What it is about: the first line of the prompt, or the recipe's description.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
+}
+
+/// What a report to OpenTelemetry says of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ReportFacts {
+    /// The trace, as 32 hexadecimal digits.
+    pub trace_id: String,
+    /// The kind of server, as `gen_ai.provider.name` has it.
+    pub provider: Option<String>,
+    /// The address of the CI run that this is part of.
+    pub ci_run: Option<String>,
 }
 
 /// A rule of a recipe's findings.
@@ -540,51 +574,4 @@ impl RunError {
             ..RunError::default()
         }
     }
-}
-
-/// The changes of a run, as the result shows them.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct ChangesReport {
-    /// `dry-run`, `apply`, `commit` or `branch`.
-    pub mode: String,
-    /// The commit that the patch is against; `None` when unborn or without a repository.
-    pub base: Option<String>,
-    /// Each changed file.
-    pub files: Vec<FileReport>,
-    /// What `git apply` takes; absent where it is not UTF-8.
-    pub patch: Option<String>,
-    /// The same in base64 where it is not UTF-8.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub patch_base64: Option<String>,
-    /// Digest of the patch's bytes; `None` without changes.
-    pub patch_sha256: Option<String>,
-    /// The file of `--patch-file`.
-    pub patch_file: Option<String>,
-    /// Whether the changes are in the tree or in a commit now.
-    pub applied: bool,
-    /// Whether a delivery began and was rolled back.
-    pub rolled_back: bool,
-    /// Whether the change touches the policy.
-    pub policy_changed: bool,
-}
-
-/// A changed file.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct FileReport {
-    /// Relative to the repository root (without a repository: to the workspace).
-    pub path: String,
-    /// `added`, `modified` or `deleted`.
-    pub kind: String,
-    /// Lines added.
-    pub added: u64,
-    /// Lines removed.
-    pub removed: u64,
-    /// Digest of the contents before.
-    pub sha256_before: Option<String>,
-    /// Digest of the contents after.
-    pub sha256_after: Option<String>,
-    /// Whether it is binary.
-    pub binary: bool,
-    /// Whether something runs it later without being asked (package scripts, Makefile, build.rs …).
-    pub executes_later: bool,
 }

@@ -28,6 +28,7 @@
 //! |---|---|---|
 //! | root | [`cli`], [`commands`], [`forge`], [`run`](mod@run) | every layer |
 //! | emit | [`emit`] | base, change |
+//! | telemetry | [`telemetry`] | base, model |
 //! | deliver | [`deliver`], [`verify`] | base, change, policy, git, workspace, sandbox, config |
 //! | agent | [`agent`] | base, change, policy, tools, model |
 //! | tools | [`tools`] | base, change, policy, workspace, model, config |
@@ -95,6 +96,7 @@ pub mod run;
 pub mod sandbox;
 pub mod secret;
 pub mod settings;
+pub mod telemetry;
 pub mod threads;
 pub mod tool_name;
 pub mod tools;

@@ -308,6 +308,11 @@ fn distance(a: &[char], b: &[char]) -> usize {
     table[a.len() * width + b.len()]
 }
 
+/// Returns the server and the tool that a name of the form `mcp__SERVER__TOOL` means; `None` for other names.
+pub fn server_and_tool(name: &str) -> Option<(&str, &str)> {
+    name.strip_prefix("mcp__")?.split_once("__")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -69,6 +69,7 @@ mod started;
 mod statements;
 mod streams;
 mod support;
+mod telemetry;
 mod terminal;
 mod tools;
 mod trust;

@@ -41,12 +41,12 @@ fn on_a_terminal(project: &Project, columns: u16, arguments: &[&str]) -> (i32, S
 /// three screens show; no line is wider than they are.
 fn everywhere(project: impl Fn() -> Project, arguments: &[&str], code: i32) -> String {
     let mut all = String::new();
+    let colours = regex::bytes::Regex::new("\x1b\\[[0-9;]*m").unwrap();
     for columns in [60, 80, 120] {
         let (ended, bytes) = raw(&project(), columns, arguments);
         let shown = screen(&bytes, columns);
         assert_eq!(ended, code, "{shown}");
         let (_, plain) = raw(&project().env("NO_COLOR", "1"), columns, arguments);
-        let colours = regex::bytes::Regex::new("\x1b\\[[0-9;]*m").unwrap();
         assert!(!colours.is_match(&plain), "{:?}", String::from_utf8_lossy(&plain));
         let without_marks = |text: &str| text.replace('`', "");
         assert_eq!(without_marks(&screen(&plain, columns)), without_marks(&shown), "without colours");

@@ -87,6 +87,7 @@ fn subset(toolbox: &Toolbox, agent: &AgentFile) -> Toolbox {
 /// Marks an event with the call that it belongs to.
 fn of_task(mut event: Event, call_id: &str) -> Event {
     match &mut event {
+        Event::TurnStarted { parent, .. } => *parent = Some(call_id.to_owned()),
         Event::Assistant(turn) => turn.parent = Some(call_id.to_owned()),
         Event::ToolResult(result) => result.parent = Some(call_id.to_owned()),
         _ => {}

@@ -15,6 +15,7 @@ use super::events::{Emit, millis, shown};
 use super::limits::Account;
 use super::loop_guard::LoopGuard;
 use super::page_reader;
+use crate::base::trace::Trace;
 use crate::change::{Change, ChangeSet, diff};
 use crate::event::{Event, ToolResult};
 use crate::model::{BoxFuture, Model, Part, ToolCall, ToolSpec};
@@ -37,16 +38,20 @@ pub trait PolicyCheck: Send + Sync {
     fn digest(&self) -> String;
 }
 
+/// The variables that tell a program of the trace.
+pub type Traced<'a> = &'a [(&'static str, String)];
+
 /// The user's own hooks before and after a call.
 pub trait Hooks: Send + Sync {
     /// Runs before an allowed call; `Some` blocks it with a reason for the model.
-    fn before<'a>(&'a self, tool: &'a str, input: &'a Value) -> BoxFuture<'a, Option<String>>;
+    fn before<'a>(&'a self, tool: &'a str, input: &'a Value, traced: Traced<'a>) -> BoxFuture<'a, Option<String>>;
 
     /// Runs after a call; `Some` is shown to the model with the answer.
     fn after<'a>(
         &'a self,
         tool: &'a str,
         input: &'a Value,
+        traced: Traced<'a>,
         output: String,
         is_error: bool,
     ) -> BoxFuture<'a, Option<String>>;
@@ -104,6 +109,7 @@ pub struct Invoker<'a> {
     secrets: Option<&'a Secrets>,
     delegates: Option<Box<dyn Delegate + 'a>>,
     page_reader: Option<&'a dyn Model>,
+    trace: Option<&'a Trace>,
 }
 
 /// The tools, and what the model sees of them.
@@ -150,7 +156,19 @@ impl<'a> Invoker<'a> {
             secrets: None,
             delegates: None,
             page_reader: None,
+            trace: None,
         }
+    }
+
+    /// Tells what calls start of this trace.
+    #[must_use]
+    pub fn tracing(self, trace: Option<&'a Trace>) -> Invoker<'a> {
+        Invoker { trace, ..self }
+    }
+
+    /// Returns what the programs and servers of a call are told of the trace.
+    fn traced(&self, call: &ToolCall) -> Vec<(&'static str, String)> {
+        self.trace.map(|trace| trace.variables(trace.call(&call.id))).unwrap_or_default()
     }
 
     /// Runs these hooks on every call.
@@ -218,6 +236,7 @@ impl<'a> Invoker<'a> {
             text_tools: self.text_tools,
             secrets: self.secrets,
             page_reader: self.page_reader,
+            trace: self.trace,
             ..Invoker::new(toolbox, offered, self.judge, self.context, self.redact)
         }
     }
@@ -291,7 +310,8 @@ impl<'a> Invoker<'a> {
             (CallState::Ready { call: ready, grant, arguments, .. }, _) => {
                 let (workspace, name) = (self.context.workspace, &prepared.name);
                 let (before, _of_others) = (workspace.changes(), workspace.take_refusals());
-                let outcome = ready.run(&grant, &self.context).await;
+                let traced = self.traced(prepared.call);
+                let outcome = ready.run(&grant, &ToolContext { traced: &traced, ..self.context }).await;
                 let changed = emit_changes(&before, &workspace.changes(), turn.emit);
                 workspace.note_maker(changed, &format!("{name}: {}", prepared.about));
                 if let Some(decision) = taken_back(&workspace.take_refusals()) {
@@ -299,7 +319,7 @@ impl<'a> Invoker<'a> {
                     let input = Value::Object(arguments);
                     (turn.emit)(denial(turn.number, prepared.call, name.clone(), input, &decision));
                 }
-                tell_hooks(self.hooks, name, &prepared.input, outcome).await
+                tell_hooks(self.hooks, name, &prepared.input, &traced, outcome).await
             }
         };
         let answer = self.complete(&prepared, with_notes(outcome, &prepared.notes), started, turn);
@@ -312,13 +332,14 @@ impl<'a> Invoker<'a> {
         account: &mut Account,
         turn: TurnContext<'_>,
     ) -> Vec<ToolResponse> {
-        let (context, hooks) = (&self.context, self.hooks);
-        let runs = batch.into_iter().map(|mut prepared| async move {
+        let (context, hooks) = (self.context, self.hooks);
+        let runs = batch.into_iter().map(|prepared| (self.traced(prepared.call), prepared));
+        let runs = runs.map(|(traced, mut prepared)| async move {
             let started = Instant::now();
             let outcome = match prepared.take() {
                 CallState::Ready { call: ready, grant, .. } => {
-                    let outcome = ready.run(&grant, context).await;
-                    tell_hooks(hooks, &prepared.name, &prepared.input, outcome).await
+                    let outcome = ready.run(&grant, &ToolContext { traced: &traced, ..context }).await;
+                    tell_hooks(hooks, &prepared.name, &prepared.input, &traced, outcome).await
                 }
                 CallState::Refused(error) => Err(error),
             };
@@ -477,6 +498,7 @@ async fn tell_hooks(
     hooks: Option<&dyn Hooks>,
     name: &str,
     input: &Value,
+    traced: Traced<'_>,
     outcome: Result<ToolOutput, ToolError>,
 ) -> Result<ToolOutput, ToolError> {
     let Some(hooks) = hooks else { return outcome };
@@ -484,7 +506,7 @@ async fn tell_hooks(
         Ok(output) => (shown(&output.llm_content), false),
         Err(error) => (error.message.clone(), true),
     };
-    let Some(said) = hooks.after(name, input, text, is_error).await else { return outcome };
+    let Some(said) = hooks.after(name, input, traced, text, is_error).await else { return outcome };
     let said = format!("\n[A hook of the user's says: {said}]");
     match outcome {
         Ok(mut output) => {

@@ -184,7 +184,7 @@ impl<'a> Agent<'a> {
         }
         // A summary is not recorded: the session has the messages that it replaces.
         self.kept = self.transcript.messages().len();
-        (self.emit)(Event::TurnStarted { turn: number });
+        (self.emit)(Event::TurnStarted { turn: number, parent: None });
         let turn = self.respond(number).await?;
         let facts = self.model.facts();
         self.compaction.learn(&self.transcript, &turn.usage);

@@ -7,6 +7,7 @@ pub mod document;
 pub mod embedded;
 pub mod error;
 pub mod private_file;
+pub mod trace;
 
 pub use diagnostic::{Code, Diagnostic, Location, Span, Spanned};
 pub use error::CliError;

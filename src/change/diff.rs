@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn lines_that_were_moved_are_removed_in_one_place_and_added_in_another() {
-        let line = |n: usize| if n % 5 == 0 { "}\n".to_owned() } else { format!("line {n}\n") };
+        let line = |n: usize| if n.is_multiple_of(5) { "}\n".to_owned() } else { format!("line {n}\n") };
         let old: Vec<String> = (0..10_000).map(line).collect();
         let new = [&old[..1000], &old[2000..], &old[1000..2000]].concat().concat();
         let counts = LineDiff::new(old.concat().as_bytes(), new.as_bytes()).counts();

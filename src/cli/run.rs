@@ -39,6 +39,9 @@ pub struct RunArgs {
     /// Test.
     #[command(flatten)]
     pub test: TestArgs,
+    /// Telemetry.
+    #[command(flatten)]
+    pub telemetry: TelemetryArgs,
     /// Flags without effect.
     #[command(flatten)]
     pub ignored: IgnoredArgs,
@@ -519,21 +522,27 @@ pub struct IgnoredArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub chat_recording: Option<bool>,
     /// No effect
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub telemetry: Option<bool>,
-    /// No effect
     #[arg(long, value_name = "X")]
     pub telemetry_target: Option<String>,
-    /// No effect
-    #[arg(long, value_name = "X")]
+}
+
+/// Whether and where a run is reported to OpenTelemetry.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "OpenTelemetry (`qwen help observe`)")]
+pub struct TelemetryArgs {
+    /// Report the run; `false` switches off what variables and settings say
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub telemetry: Option<bool>,
+    /// Where to; `/v1/traces` and `/v1/metrics` are appended
+    #[arg(long, value_name = "URL")]
     pub telemetry_otlp_endpoint: Option<String>,
-    /// No effect
-    #[arg(long, value_name = "X")]
+    /// http/protobuf or http/json
+    #[arg(long, value_name = "NAME")]
     pub telemetry_otlp_protocol: Option<String>,
-    /// No effect
+    /// Report what was said, read and run, too
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub telemetry_log_prompts: Option<bool>,
-    /// No effect
-    #[arg(long, value_name = "X")]
+    /// Append the reports to a file as lines of JSON, instead of sending them
+    #[arg(long, value_name = "FILE")]
     pub telemetry_outfile: Option<String>,
 }

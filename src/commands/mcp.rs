@@ -179,7 +179,7 @@ async fn list(
         let names: Vec<String> = chosen.configs.iter().map(|config| one_line(&config.name)).collect();
         let _closed = writeln!(err, "connecting: {}", names.join(", "));
     }
-    let started = servers::start(&chosen, pins, &runner, environment.home.as_deref(), &mut Vec::new()).await;
+    let started = servers::start(&chosen, pins, &runner, None, environment.home.as_deref(), &mut Vec::new()).await;
     let (servers, _) = started?;
     let trust: Vec<ToolEntry> = chosen.names().iter().map(|name| ToolEntry::server(name, "mcp")).collect();
     let waiting =
@@ -350,7 +350,7 @@ pub(super) async fn start(
     let Found { chosen, environment, .. } = find(place, environment)?;
     let pins = pinned(place, policy, &chosen, &environment)?;
     let mut warnings = chosen.warnings.clone();
-    let (servers, _) = servers::start(&chosen, pins, runner, environment.home.as_deref(), &mut warnings).await?;
+    let (servers, _) = servers::start(&chosen, pins, runner, None, environment.home.as_deref(), &mut warnings).await?;
     warn(&warnings, err);
     Ok(servers)
 }

@@ -144,8 +144,14 @@ async fn call(
         outputs: runner.outputs(),
     };
     let memory = RunMemory::default();
-    let context =
-        ToolContext { workspace: &place.workspace, memory: &memory, limits: &limits, runner: &runner, media: false };
+    let context = ToolContext {
+        workspace: &place.workspace,
+        memory: &memory,
+        limits: &limits,
+        runner: &runner,
+        media: false,
+        traced: &[],
+    };
     let output = prepared.call.run(&grant, &context).await;
     servers.close().await;
     runner.end().await;

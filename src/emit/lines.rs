@@ -97,7 +97,7 @@ impl Lines {
         let yellow = AnsiColor::Yellow.on_default();
         match event {
             Event::RunStarted(started) => self.started(started),
-            Event::TurnStarted { turn } => self.turn_started(*turn),
+            Event::TurnStarted { turn, .. } => self.turn_started(*turn),
             Event::Assistant(turn) => self.answered(turn),
             Event::ToolResult(result) => self.result(result),
             Event::Denied(denial) => {
@@ -140,7 +140,11 @@ impl Lines {
             Event::Redaction { count } => self.say_more(&format!("redacted {count}")),
             Event::Warning { message } => self.say(yellow, &format!("warning: {message}")),
             Event::Status { message, waited } => self.waited(message, *waited),
-            Event::Delta { .. } | Event::Decided(_) | Event::Todos { .. } | Event::RunFinished(_) => {}
+            Event::Delta { .. }
+            | Event::Decided(_)
+            | Event::Todos { .. }
+            | Event::DeliveryStarted { .. }
+            | Event::RunFinished(_) => {}
         }
     }
 

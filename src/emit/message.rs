@@ -120,7 +120,11 @@ impl Messages {
                 vec![self.system("status", json!({"message": message, "waited_ms": waited_ms}))]
             }
             // The call and the result carry the list; the events file carries the decisions.
-            Event::RunStarted(_) | Event::Todos { .. } | Event::Decided(_) | Event::RunFinished(_) => Vec::new(),
+            Event::RunStarted(_)
+            | Event::Todos { .. }
+            | Event::Decided(_)
+            | Event::DeliveryStarted { .. }
+            | Event::RunFinished(_) => Vec::new(),
         }
     }
 
@@ -250,8 +254,9 @@ fn init(started: &RunStarted) -> Value {
         "sandbox": started.sandbox,
         "limits": started.limits,
         "git": {"head": started.git_head, "dirty": started.git_dirty},
-        "slash_commands": started.slash_commands,
-        "agents": started.agents,
+        "slash_commands": started.named.slash_commands,
+        "agents": started.named.agents,
+        "trace_id": started.report.as_ref().map(|report| &report.trace_id),
         "version": env!("CARGO_PKG_VERSION"),
         "qwen_code_version": QWEN_CODE,
         "schema_version": SCHEMA_VERSION,

@@ -238,6 +238,15 @@ pub struct Renderer {
     ended: Option<Exit>,
 }
 
+/// An event as the events file has it.
+#[derive(serde::Serialize)]
+struct InSpan<'e> {
+    #[serde(flatten)]
+    event: &'e Event,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span_id: Option<&'e str>,
+}
+
 impl Renderer {
     /// Returns a renderer. A file that cannot be written is [`Renderer::problem`], and ends the run with 1 at its end.
     pub fn new(outputs: Outputs) -> Renderer {
@@ -282,19 +291,24 @@ impl Renderer {
 
     /// Renders one event. Everything after [`Event::RunFinished`] is ignored.
     pub fn event(&mut self, event: &Event) {
+        self.event_in(event, None);
+    }
+
+    /// As [`Renderer::event`]; the events file names the span that the event is a part of.
+    pub fn event_in(&mut self, event: &Event, span: Option<&str>) {
         if self.ended.is_some() {
             return;
         }
         match event {
-            Event::RunFinished(finished) => self.finish(finished),
-            Event::Warning { message } => self.tell(&Event::Warning { message: brief(message).into_owned() }),
-            other => self.tell(other),
+            Event::RunFinished(finished) => self.finish(finished, span),
+            Event::Warning { message } => self.tell(&Event::Warning { message: brief(message).into_owned() }, span),
+            other => self.tell(other, span),
         }
     }
 
-    fn tell(&mut self, event: &Event) {
+    fn tell(&mut self, event: &Event, span: Option<&str>) {
         self.fold.add(event);
-        self.record(event);
+        self.record(event, span);
         self.people.event(event);
         self.send(event);
     }
@@ -341,19 +355,19 @@ impl Renderer {
         }
     }
 
-    fn record(&mut self, event: &Event) {
+    fn record(&mut self, event: &Event, span_id: Option<&str>) {
         self.record.event(event);
         if let Some(page) = &mut self.files.report {
             page.collected.add(event);
         }
         let Some((name, sink)) = &mut self.files.events else { return };
-        sink.line(&to_line(event));
+        sink.line(&to_line(&InSpan { event, span_id }));
         if let Some(error) = sink.take_failure() {
             self.problems.push(unwritable(name, &error));
         }
     }
 
-    fn finish(&mut self, finished: &RunFinished) {
+    fn finish(&mut self, finished: &RunFinished, span: Option<&str>) {
         let mut end = finished.clone();
         // The patch goes first, so that the result can say whether it is there.
         if let Some(file) = &mut self.files.patch
@@ -364,7 +378,7 @@ impl Renderer {
         self.blame_problems(&mut end);
         shorten(&mut end);
         let event = Event::RunFinished(Box::new(end.clone()));
-        self.record(&event);
+        self.record(&event, span);
         self.fold.add(&event);
         let report = self.fold.report();
         self.write_side_files(&report);

@@ -100,6 +100,9 @@ pub struct Ran {
     pub model: Option<String>,
     /// The recipe, if there is one.
     pub recipe: Option<RecipeFacts>,
+    /// The trace that the run is reported in; `null` where it is not reported.
+    #[serde(default)]
+    pub trace_id: Option<String>,
 }
 
 /// How much was done: a part of the result object.
@@ -260,6 +263,7 @@ impl Fold {
             | Event::FileChange { .. }
             | Event::Command { .. }
             | Event::Compaction { .. }
+            | Event::DeliveryStarted { .. }
             | Event::Status { .. } => {}
         }
     }
@@ -353,6 +357,7 @@ impl Fold {
             session_id: id(|started| &started.session_id),
             model: self.model.clone(),
             recipe: started.and_then(|started| started.recipe.clone()),
+            trace_id: started.and_then(|started| Some(started.report.as_ref()?.trace_id.clone())),
         }
     }
 

@@ -95,7 +95,7 @@ impl TerminalLayout {
         }
         match event {
             Event::RunStarted(started) => self.started(started),
-            Event::TurnStarted { turn } => self.turn_started(*turn),
+            Event::TurnStarted { turn, .. } => self.turn_started(*turn),
             Event::Delta { .. } if self.answering => {}
             Event::Delta { .. } => {
                 self.answering = true;
@@ -136,6 +136,7 @@ impl TerminalLayout {
             | Event::Decided(_)
             | Event::Budget(_)
             | Event::Todos { .. }
+            | Event::DeliveryStarted { .. }
             | Event::RunFinished(_) => {}
         }
     }

@@ -91,7 +91,7 @@ fn run(end: RunFinished) -> Vec<Event> {
             sandbox: "T3".into(),
             ..RunStarted::default()
         })),
-        Event::TurnStarted { turn: 1 },
+        Event::TurnStarted { turn: 1, parent: None },
         Event::Delta { turn: 1, kind: DeltaKind::Reasoning, text: "hm".into() },
         Event::Delta { turn: 1, kind: DeltaKind::Text, text: "I will".into() },
         Event::Retry(Retry {
@@ -259,7 +259,7 @@ fn the_messages_say_what_the_result_counts() {
 fn the_result_has_the_fields_of_the_contract_in_their_order() {
     let result = serde_json::to_value(report(&run(end(Exit::Ok)))).unwrap();
     let keys: Vec<&str> = result.as_object().unwrap().keys().map(String::as_str).collect();
-    insta::assert_snapshot!(keys.join(" "), @"type subtype schema_version is_error exit_code exit_reason conclusion run_id session_id model recipe num_turns num_tool_calls duration_ms duration_api_ms result structured_result structured_output usage total_cost_usd budget permission_denials changes git verify findings dropped todos retries redactions replay warnings error stats");
+    insta::assert_snapshot!(keys.join(" "), @"type subtype schema_version is_error exit_code exit_reason conclusion run_id session_id model recipe trace_id num_turns num_tool_calls duration_ms duration_api_ms result structured_result structured_output usage total_cost_usd budget permission_denials changes git verify findings dropped todos retries redactions replay warnings error stats");
     assert_eq!(
         result["usage"],
         json!({"input_tokens": 1203, "cache_read_input_tokens": 800, "output_tokens": 92, "reasoning_tokens": null, "total_tokens": 1295, "requests": 3})

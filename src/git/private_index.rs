@@ -1,7 +1,5 @@
 //! Gives git a copy of the index: `git diff` writes the index again if files have other times than it says.
 
-#![expect(clippy::disallowed_methods, reason = "the index is copied here")]
-
 use std::io;
 
 use super::Git;

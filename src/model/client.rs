@@ -19,7 +19,7 @@ use super::config::{ClientConfig, TextToolsMode};
 use super::endpoint::{Endpoint, EndpointError};
 use super::http::Http;
 use super::leaked_calls::{self, TextTools};
-use super::providers::{Quirks, quirks_named};
+use super::providers::{Provider, Quirks, quirks_named};
 use super::request::Stem;
 use super::retry::{Budgets, Retry, Verdict, may_fall_back};
 use super::streamed::Streamed;
@@ -125,6 +125,14 @@ impl Client {
             tools: None,
         };
         Ok(Client { config, quirks, transport, state: Mutex::new(state), stem: Mutex::default() })
+    }
+
+    /// Returns the kind of server, as `gen_ai.provider.name` of OpenTelemetry has it: `openai` for what speaks its API.
+    pub fn provider_name(&self) -> &'static str {
+        match self.quirks.provider {
+            Provider::Local | Provider::Unknown => "openai",
+            _ => self.quirks.name,
+        }
     }
 
     /// Puts the tools into the prompt from now on, unless the configuration forbids it; tells whether they are there

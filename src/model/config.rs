@@ -1,6 +1,7 @@
 //! Defines a client's configuration, so that the client never reads the environment.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
@@ -8,6 +9,7 @@ use serde_json::{Map, Value};
 use super::Price;
 use super::endpoint::DEFAULT_BASE_URL;
 use super::providers::Provider;
+use crate::base::trace::Trace;
 use crate::secret::Secret;
 
 /// The settings of a [`super::client::Client`].
@@ -86,6 +88,8 @@ pub struct Connection {
     pub ca_files: Vec<PathBuf>,
     /// Whether plain http may leave this machine.
     pub allow_http: bool,
+    /// The trace that requests are a part of.
+    pub trace: Option<Arc<Trace>>,
 }
 
 /// When and how often to try again.

@@ -1,8 +1,8 @@
 //! Opens HTTP connections to a model's server. No other file does.
 
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::CertificateDer;
@@ -13,6 +13,7 @@ use super::config::{ClientConfig, Proxies};
 use super::endpoint::Endpoint;
 use super::transport::{Body, End, Method, Transport, TransportError, WireRequest, WireResponse};
 use super::trust::{install_crypto, trust};
+use crate::base::trace::Trace;
 use crate::bounded;
 use crate::secret::Secret;
 
@@ -22,6 +23,7 @@ pub struct Http {
     key: Option<Secret>,
     headers: Vec<(String, String)>,
     ca_files: Vec<std::path::PathBuf>,
+    trace: Option<Arc<Trace>>,
     proxy: Proxies,
     connect: std::time::Duration,
     client: OnceLock<Result<reqwest::Client, TransportError>>,
@@ -37,6 +39,7 @@ impl Http {
             key: config.key.clone(),
             headers: config.connection.headers.clone(),
             ca_files: config.connection.ca_files.clone(),
+            trace: config.connection.trace.clone(),
             proxy: config.connection.proxy.clone(),
             connect: config.timers.connect,
             client: OnceLock::new(),
@@ -103,6 +106,11 @@ impl Http {
         let mut map = HeaderMap::new();
         if request.method == Method::Post {
             map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if let Some(trace) = &self.trace {
+            for (name, value) in trace.headers() {
+                map.insert(name, HeaderValue::from_str(&value).expect("a context is printable ASCII"));
+            }
         }
         for (name, value) in request.headers.iter().chain(&self.headers) {
             let invalid = || TransportError::Setup {
@@ -218,7 +226,7 @@ fn certificate_hint(reason: &str) -> &'static str {
 }
 
 /// Writes an error with its causes, without the URL and without repeating itself.
-fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut next = Some(error);
     while let Some(cause) = next {

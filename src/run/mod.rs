@@ -15,7 +15,7 @@ pub mod stages;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::FutureExt as _;
 
@@ -28,6 +28,7 @@ use crate::exit::Exit;
 use crate::git::Program;
 use crate::model::local::{self, LocalServer};
 use crate::settings::Environment;
+use crate::telemetry::Telemetry;
 
 use conversation::Conversation;
 use conversation::session::RunSession;
@@ -40,6 +41,7 @@ use output::outputs::{self, Streams};
 use output::signals::{self, Signals};
 use place::Place;
 use recipe::answers::Answer;
+use stages::telemetry::Reported;
 use stages::{Prepared, Setup, Shared, prepare};
 
 /// How long a run that is over removes what killed runs have left in the directory for temporary files.
@@ -63,7 +65,7 @@ const LEAST_UNREAD: Duration = Duration::from_secs(5);
 /// Whatever happens (an invalid flag, a signal, a panic), the stream of events ends in exactly one
 /// [`Event::RunFinished`], and a run that did not succeed leaves the tree as it was.
 pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Streams) -> Exit {
-    let (started, id) = (Instant::now(), outputs::new_id());
+    let (started, at, id) = (Instant::now(), outputs::now(), outputs::new_id());
     let cd = arguments.input.workspace.cd.as_deref();
     let around = place::around(cd, environment);
     let place = Place::of(&around, cd, environment).map_err(Failure::from);
@@ -84,7 +86,8 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
     let stage = OnceLock::new();
     let work = async {
         let (session, place) = begun?;
-        work(arguments, environment, place, &Begun { id: &id, session, emitter: &emitter, stage: &stage }).await
+        work(arguments, environment, place, &Begun { id: &id, started: at, session, emitter: &emitter, stage: &stage })
+            .await
     };
     let finished = until_signal(work, signals.as_mut(), &emitter).await;
     let exit = finish(finished, stage.get(), &emitter, started).await;
@@ -156,6 +159,7 @@ async fn read_to_the_end(backlogs: &[Backlog], signals: Option<&mut Signals>, mo
 /// A run whose stream of events has begun.
 struct Begun<'a> {
     id: &'a str,
+    started: SystemTime,
     session: RunSession,
     emitter: &'a Emitter,
     /// What must be ended, whatever happens.
@@ -178,7 +182,11 @@ async fn work(
         arguments.model.model = Some(server.model.clone());
     }
     let shared = Shared::open(&arguments, environment, place)?;
-    let Prepared { setup, stage, warnings } = prepare(&shared, &arguments, begun.id).await?;
+    let reported = Reported::open(&shared, &arguments, begun.id)?;
+    if let Some(Reported { config, trace, .. }) = &reported {
+        emitter.report(Telemetry::begin(config.clone(), Arc::clone(trace), begun.started));
+    }
+    let Prepared { setup, stage, warnings } = prepare(&shared, &arguments, begun.id, reported).await?;
     drop(shared);
     let stage = begun.stage.get_or_init(|| stage);
     if setup.masking.redacts {

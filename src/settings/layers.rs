@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::schema::{KEYS, Key, Merge, Shape, UNUSED, Untrusted, nearest};
 use super::sections::{
-    AuthSettings, ContextSettings, GenerationSettings, McpSettings, ModelSettings, PermissionSettings, Settings,
-    ToolSettings,
+    AuthSettings, ContextSettings, EnvironmentSettings, GenerationSettings, McpSettings, ModelSettings,
+    PermissionSettings, Settings, TelemetrySettings, ToolSettings,
 };
 use super::{Origin, SettingsError, Valued};
 use crate::base::document::jsonc::{Entry, Node, kind};
@@ -205,8 +205,17 @@ impl Merger<'_> {
                 Some(_) | None => self.object("hooks"),
             },
             output_format: self.text("output.format"),
-            proxy: self.text("proxy"),
-            env: self.named("env").into_iter().filter_map(|(name, value)| Some((name, as_text(value)?))).collect(),
+            telemetry: TelemetrySettings {
+                enabled: self.yes("telemetry.enabled"),
+                endpoint: self.text("telemetry.otlpEndpoint"),
+                protocol: self.text("telemetry.otlpProtocol"),
+                outfile: self.text("telemetry.outfile"),
+                log_prompts: self.yes("telemetry.logPrompts"),
+            },
+            environment: EnvironmentSettings {
+                proxy: self.text("proxy"),
+                env: self.named("env").into_iter().filter_map(|(name, value)| Some((name, as_text(value)?))).collect(),
+            },
             entries: KEYS.iter().flat_map(|key| self.effective(key)).collect(),
         }
     }
@@ -571,7 +580,7 @@ mod tests {
     fn a_variable_is_replaced_and_an_unset_one_named() {
         let (settings, warnings) =
             merged(&[(User, r#"{"proxy": "$SET/${SET}/$NOT_SET/$5/${", "permissions": {"deny": ["$SET"]}}"#)]);
-        assert_eq!(settings.proxy.unwrap().value, "value/value/$NOT_SET/$5/${");
+        assert_eq!(settings.environment.proxy.unwrap().value, "value/value/$NOT_SET/$5/${");
         assert_eq!(settings.permissions.deny[0].value, "$SET");
         assert_eq!(warnings, ["user:1:11: proxy: the variable NOT_SET is not set"]);
         let (settings, _) = merged(&[(UntrustedProject, r#"{"tools": {"exclude": ["$SET"]}}"#)]);

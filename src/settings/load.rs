@@ -85,8 +85,8 @@ pub fn load(request: &Request, environment: &Environment) -> Result<Loaded, Sett
     }
     layers.sort_by_key(|layer| layer.kind);
     let (mut settings, mut problems) = merge(&layers, |name| environment.value(name))?;
-    if !settings.env.is_empty() {
-        for (name, valued) in &settings.env {
+    if !settings.environment.env.is_empty() {
+        for (name, valued) in &settings.environment.env {
             environment.additional.entry(name.clone()).or_insert_with(|| (valued.value.clone(), valued.origin.clone()));
         }
         // Again, since the other keys may name what `env` sets.
@@ -272,10 +272,10 @@ mod tests {
         ]);
         let loaded = place.load(true).unwrap();
         assert_eq!(loaded.settings.model.name.unwrap().value, "system");
-        assert_eq!(loaded.settings.proxy.unwrap().value, "project");
+        assert_eq!(loaded.settings.environment.proxy.unwrap().value, "project");
         assert_eq!(loaded.files.len(), 4);
         let loaded = place.load(false).unwrap();
-        assert_eq!(loaded.settings.proxy.unwrap().value, "user");
+        assert_eq!(loaded.settings.environment.proxy.unwrap().value, "user");
         assert_eq!(loaded.warnings.len(), 2);
     }
 
@@ -312,7 +312,7 @@ mod tests {
     fn other_keys_may_name_what_env_of_the_settings_sets() {
         let text = r#"{"proxy": "http://$HOST:1", "env": {"HOST": "h.example"}}"#;
         let loaded = Place::new(&[("home/.qwen/settings.json", text)]).load(true).unwrap();
-        assert_eq!(loaded.settings.proxy.unwrap().value, "http://h.example:1");
+        assert_eq!(loaded.settings.environment.proxy.unwrap().value, "http://h.example:1");
         assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
     }
 

@@ -19,7 +19,7 @@ pub use environment::Environment;
 pub use keys::{Endpoint, ModelChoice};
 pub use layers::{Layer, LayerKind};
 pub use load::{Loaded, load};
-pub use sections::Settings;
+pub use sections::{Settings, TelemetrySettings};
 
 /// Where a value comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

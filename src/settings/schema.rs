@@ -155,6 +155,11 @@ pub const KEYS: &[Key] = &[
     key("disableAllHooks", &[], Shape::Bool).untrusted(Untrusted::NeverFromProject),
     key("output.format", &["outputFormat"], Shape::Word(&["text", "json", "stream-json", "result", "patch"]))
         .untrusted(Untrusted::Free),
+    key("telemetry.enabled", &[], Shape::Bool),
+    key("telemetry.otlpEndpoint", &[], Shape::Text),
+    key("telemetry.otlpProtocol", &[], Shape::Text),
+    key("telemetry.outfile", &[], Shape::Text),
+    key("telemetry.logPrompts", &[], Shape::Bool),
     key("proxy", &[], Shape::Text),
     key("env", &[], Shape::Object).merged(Merge::Entries),
 ];
@@ -167,7 +172,8 @@ pub const UNUSED: &[&str] = &[
     "ui",
     "ide",
     "privacy",
-    "telemetry",
+    "telemetry.target",
+    "telemetry.useCollector",
     "advanced",
     "experimental",
     "extensions",

@@ -19,8 +19,8 @@ pub struct Settings {
     pub permissions: PermissionSettings,
     pub hooks: Map<String, Value>,
     pub output_format: Option<Valued<String>>,
-    pub proxy: Option<Valued<String>>,
-    pub env: Vec<(String, Valued<String>)>,
+    pub telemetry: TelemetrySettings,
+    pub environment: EnvironmentSettings,
     /// Everything that counts, by key, for `doctor`. Values of secret keys are not masked here.
     pub entries: Vec<(&'static str, Valued<Value>)>,
 }
@@ -111,6 +111,28 @@ pub struct ToolSettings {
     pub shell_timeout_ms: Option<Valued<u64>>,
     pub web_fetch_summarize: Option<Valued<bool>>,
     pub web_search: Map<String, Value>,
+}
+
+/// `proxy` and `env`: what the environment lacks.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[expect(missing_docs, reason = "each field is the key of the same name")]
+pub struct EnvironmentSettings {
+    pub proxy: Option<Valued<String>>,
+    pub env: Vec<(String, Valued<String>)>,
+}
+
+/// `telemetry`.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[expect(
+    missing_docs,
+    reason = "each field is the key of the same name; docs/reference/settings.md says what it means"
+)]
+pub struct TelemetrySettings {
+    pub enabled: Option<Valued<bool>>,
+    pub endpoint: Option<Valued<String>>,
+    pub protocol: Option<Valued<String>>,
+    pub outfile: Option<Valued<String>>,
+    pub log_prompts: Option<Valued<bool>>,
 }
 
 /// `mcp`, and `mcpServers`.

@@ -110,6 +110,8 @@ pub struct ToolContext<'a> {
     pub runner: &'a dyn CommandRunner,
     /// Whether the model takes images and documents.
     pub media: bool,
+    /// What programs and servers that the call starts are told of the trace: the names and values of variables.
+    pub traced: &'a [(&'static str, String)],
 }
 
 /// What the run remembers between calls: the to-do list, and what each file looked like when it was read.

@@ -45,6 +45,13 @@ pub struct CommandRequest {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Variables(pub BTreeMap<String, String>);
 
+impl Variables {
+    /// Returns what a program is told of the trace.
+    pub fn traced(traced: &[(&'static str, String)]) -> Variables {
+        Variables(traced.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect())
+    }
+}
+
 impl fmt::Debug for Variables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::command::Variables;
 use super::common::bound::bound;
 use super::{
     Call, CallFuture, CommandReport, CommandRequest, CommandRunner, Effects, MissingOutput, Tool, ToolContext,
@@ -273,8 +274,11 @@ impl Call for DiscoveredCall {
             let plan = self.commands.plan(&self.command).map_err(|problem| {
                 ToolError::failed(format!("{} was not run: tools.callCommand is {problem}", self.tool))
             })?;
-            let request =
-                CommandRequest { timeout: cx.limits.shell_timeout, background: false, ..CommandRequest::default() };
+            let request = CommandRequest {
+                timeout: cx.limits.shell_timeout,
+                background: false,
+                variables: Variables::traced(cx.traced),
+            };
             let report = cx.runner.run(&plan, request).await?;
             answer(&self.tool, &report, cx)
         })

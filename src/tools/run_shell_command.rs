@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::command::Variables;
 use super::command::{CommandReport, CommandRequest};
 use super::common::{bound, names};
 use super::{
@@ -79,7 +80,7 @@ impl Call for ShellCall {
                     CommandRequest {
                         timeout,
                         background: self.is_background.unwrap_or(false),
-                        ..CommandRequest::default()
+                        variables: Variables::traced(cx.traced),
                     },
                 )
                 .await?;
@@ -309,6 +310,7 @@ mod tests {
             limits: &limits,
             runner: &Echo,
             media: false,
+            traced: &[],
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let output = runtime.block_on(call.run(&grant, &cx)).unwrap();

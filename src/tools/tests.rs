@@ -124,6 +124,7 @@ impl Project {
             limits: &limits,
             runner,
             media: self.media,
+            traced: &[],
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(prepared.call.run(&grant, &cx))

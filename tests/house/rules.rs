@@ -41,6 +41,7 @@ pub(crate) const LAYER_OF: &[(&str, &str)] = &[
     ("deliver", "deliver"),
     ("verify", "deliver"),
     ("emit", "emit"),
+    ("telemetry", "telemetry"),
     ("cli", "root"),
     ("commands", "root"),
     ("forge", "root"),
@@ -62,6 +63,7 @@ pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
     ("agent", &["base", "change", "policy", "tools", "model"]),
     ("deliver", &["base", "change", "policy", "git", "workspace", "sandbox", "config"]),
     ("emit", &["base", "change"]),
+    ("telemetry", &["base", "model"]),
 ];
 
 /// Files that read without `crate::bounded`, and why they may.

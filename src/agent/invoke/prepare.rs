@@ -141,7 +141,9 @@ impl Invoker<'_> {
     /// Runs the hooks for a call that the policy allows; a block counts as a denial.
     async fn ask_hooks(&self, prepared: &mut Prepared<'_>, account: &mut Account, turn: TurnContext<'_>) {
         let (Some(hooks), CallState::Ready { .. }) = (self.hooks, &prepared.state) else { return };
-        let Some(reason) = hooks.before(&prepared.name, &prepared.input).await else { return };
+        let Some(reason) = hooks.before(&prepared.name, &prepared.input, &self.traced(prepared.call)).await else {
+            return;
+        };
         let decision = Decision::from(Denial::new(format!("a hook blocks this call: {reason}")).by("hooks"));
         prepared.ends = deny(account, turn.on_deny, &prepared.name, &decision);
         (turn.emit)(Event::Denied(Box::new(PermissionDenial {

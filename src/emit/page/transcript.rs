@@ -123,6 +123,7 @@ impl<'a> Turns<'a> {
             | Event::SideRequest(_)
             | Event::Redaction { .. }
             | Event::Warning { .. }
+            | Event::DeliveryStarted { .. }
             | Event::Status { .. }
             | Event::Todos { .. }
             | Event::RunFinished(_) => {}

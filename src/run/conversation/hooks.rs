@@ -11,7 +11,8 @@ use std::time::Duration;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use crate::agent::invoke::Hooks as AgentHooks;
+use crate::agent::invoke::{Hooks as AgentHooks, Traced};
+use crate::base::trace::Trace;
 use crate::event::Event;
 use crate::git::Programs;
 use crate::model::BoxFuture;
@@ -110,6 +111,8 @@ pub struct Hooks {
     variables: Vec<(String, String)>,
     said: Arc<Mutex<Vec<String>>>,
     stops: Arc<Mutex<u32>>,
+    /// The variables of hooks that belong to no call.
+    traced: Vec<(&'static str, String)>,
 }
 
 /// What a hook decided.
@@ -147,7 +150,7 @@ impl Hooks {
         let facts = Map::from_iter([("cwd".to_owned(), folder.display().to_string().into())]);
         let programs = programs.clone();
         let (said, stops) = (Arc::default(), Arc::default());
-        Ok(Hooks { hooks: hooks.into(), facts, folder, programs, variables, said, stops })
+        Ok(Hooks { hooks: hooks.into(), facts, folder, programs, variables, said, stops, traced: Vec::new() })
     }
 
     /// Returns the hooks with the facts that are known at the beginning of the run; `None` if there are none.
@@ -156,6 +159,12 @@ impl Hooks {
         begun.facts.insert("session_id".into(), session_id.into());
         begun.facts.insert("permission_mode".into(), permission_mode.into());
         (!self.hooks.is_empty()).then_some(begun)
+    }
+
+    /// Tells hooks that belong to no call of this trace.
+    #[must_use]
+    pub fn tracing(self, trace: Option<&Trace>) -> Hooks {
+        Hooks { traced: trace.map(|trace| trace.variables(trace.root())).unwrap_or_default(), ..self }
     }
 
     /// Returns messages of hooks for their owner, once.
@@ -167,7 +176,7 @@ impl Hooks {
     /// Runs the hooks of `SessionStart`; their output is context for the model.
     pub async fn session_start(&self, resumed: bool) -> Result<String, SetupError> {
         let source = if resumed { "resume" } else { "startup" };
-        match self.ask(When::SessionStart, None, json!({"source": source})).await {
+        match self.ask(When::SessionStart, None, &self.traced, json!({"source": source})).await {
             Verdict::Pass { said } => Ok(said),
             Verdict::Block { reason } => Err(SetupError::Blocked(reason)),
         }
@@ -183,7 +192,7 @@ impl Hooks {
             *stops += 1;
             *stops - 1
         };
-        match self.ask(When::Stop, None, json!({"stop_hook_active": times > 0})).await {
+        match self.ask(When::Stop, None, &self.traced, json!({"stop_hook_active": times > 0})).await {
             Verdict::Pass { .. } => None,
             Verdict::Block { reason } if times >= STOPS => {
                 self.warn(format!("a Stop hook asked for more work {STOPS} times and is now ignored: {reason}"));
@@ -198,7 +207,7 @@ impl Hooks {
     }
 
     /// Runs the hooks of an event in order, up to the first that blocks.
-    async fn ask(&self, when: When, tool: Option<&str>, more: Value) -> Verdict {
+    async fn ask(&self, when: When, tool: Option<&str>, traced: Traced<'_>, more: Value) -> Verdict {
         let mut facts = self.facts.clone();
         facts.insert("hook_event_name".into(), when.name().into());
         if let Value::Object(more) = more {
@@ -209,7 +218,8 @@ impl Hooks {
         for hook in
             self.hooks.iter().filter(|hook| hook.when == when && tool.is_none_or(|tool| hook.matcher.matches(tool)))
         {
-            let variables = self.variables.iter().cloned();
+            let traced = traced.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+            let variables = self.variables.iter().cloned().chain(traced);
             let output = run_own(&hook.command, &self.programs, &self.folder, variables, &input, hook.timeout).await;
             match self.verdict(hook, output) {
                 Verdict::Block { reason } => return Verdict::Block { reason },
@@ -255,10 +265,10 @@ impl Hooks {
 }
 
 impl AgentHooks for Hooks {
-    fn before<'a>(&'a self, tool: &'a str, input: &'a Value) -> BoxFuture<'a, Option<String>> {
+    fn before<'a>(&'a self, tool: &'a str, input: &'a Value, traced: Traced<'a>) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             let facts = json!({"tool_name": tool, "tool_input": input});
-            match self.ask(When::PreToolUse, Some(tool), facts).await {
+            match self.ask(When::PreToolUse, Some(tool), traced, facts).await {
                 Verdict::Pass { .. } => None,
                 Verdict::Block { reason } => Some(reason),
             }
@@ -269,13 +279,14 @@ impl AgentHooks for Hooks {
         &'a self,
         tool: &'a str,
         input: &'a Value,
+        traced: Traced<'a>,
         output: String,
         is_error: bool,
     ) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             let response = json!({"content": output, "is_error": is_error});
             let facts = json!({"tool_name": tool, "tool_input": input, "tool_response": response});
-            match self.ask(When::PostToolUse, Some(tool), facts).await {
+            match self.ask(When::PostToolUse, Some(tool), traced, facts).await {
                 Verdict::Pass { .. } => None,
                 Verdict::Block { reason } => Some(reason),
             }
@@ -388,7 +399,7 @@ mod tests {
     }
 
     fn before(hooks: &Hooks, tool: &str) -> Option<String> {
-        wait(hooks.before(tool, &json!({"file_path": "a"})))
+        wait(hooks.before(tool, &json!({"file_path": "a"}), &[]))
     }
 
     #[test]
@@ -430,7 +441,7 @@ mod tests {
         assert!(before(&slow, "edit").unwrap().contains("took longer"));
         assert!(before(&one("PreToolUse", "", "/no/such/program"), "edit").unwrap().contains("cannot be run"));
         let after = one("PostToolUse", "", "/no/such/program");
-        assert_eq!(wait(after.after("edit", &Value::Null, String::new(), false)), None);
+        assert_eq!(wait(after.after("edit", &Value::Null, &[], String::new(), false)), None);
         assert_eq!(after.warnings().len(), 1);
     }
 

@@ -158,6 +158,7 @@ impl Conversation<'_> {
             limits: &setup.toolbox.limits,
             runner: &stage.runner,
             media: setup.asked.client.facts_of_images(),
+            traced: &[],
         };
         let prompt = &setup.input.prompt;
         let typed = || [prompt.typed_text(), prompt.read.clone().unwrap_or_default()].join("\n").trim().to_owned();
@@ -178,7 +179,8 @@ impl Conversation<'_> {
                     agents: &setup.toolbox.agents,
                     max_output_tokens: setup.asked.max_output_tokens,
                 })
-                .renewing(&renewing);
+                .renewing(&renewing)
+                .tracing(setup.run.trace.as_deref());
         if setup.masking.redacts {
             invoker = invoker.restoring(&setup.masking.secrets);
         }

@@ -6,6 +6,7 @@ use crate::model::local::LocalError;
 use crate::policy::redact::SecretPatternError;
 use crate::sandbox::SandboxError;
 use crate::settings::SettingsError;
+use crate::telemetry::TelemetryError;
 use std::borrow::Cow;
 
 /// Why a command has not what it works with.
@@ -43,6 +44,17 @@ pub enum SetupError {
     /// A cost limit needs a price.
     #[error("--max-cost-usd needs a price, and the price of {0} is unknown")]
     NoPrice(String),
+    /// The run cannot be reported as it was asked for.
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
+    /// The file that the run is to be reported to.
+    #[error("telemetry.outfile {path}: {cause}")]
+    Outfile {
+        /// The file.
+        path: String,
+        /// Why it cannot be written.
+        cause: std::io::Error,
+    },
     /// A bug of ours.
     #[error("a bug in qwen: {0}")]
     Bug(String),
@@ -59,6 +71,8 @@ impl CliError for SetupError {
             | SetupError::SecretPatterns(_)
             | SetupError::Strict(_)
             | SetupError::Hooks { .. }
+            | SetupError::Telemetry(_)
+            | SetupError::Outfile { .. }
             | SetupError::NoPrice(_) => Exit::Config,
             SetupError::Blocked(_) => Exit::Denied,
             SetupError::Local(_) | SetupError::Sandbox(SandboxError::Refused(_)) => Exit::Config,
@@ -82,6 +96,10 @@ impl CliError for SetupError {
             }
             SetupError::Blocked(_) => "check `hooks` in the settings; `qwen doctor` shows which file",
             SetupError::NoPrice(_) => "use --max-total-tokens instead",
+            SetupError::Telemetry(_) => {
+                "correct it, or leave the run unreported with --telemetry=false; `qwen help observe` has examples"
+            }
+            SetupError::Outfile { .. } => "name a file in a directory that exists and can be written",
             SetupError::Bug(_) => "report this bug with the command line",
             SetupError::Output(_) => return None,
         };
@@ -100,6 +118,8 @@ impl CliError for SetupError {
             | SetupError::Strict(_)
             | SetupError::Hooks { .. }
             | SetupError::NoPrice(_)
+            | SetupError::Telemetry(_)
+            | SetupError::Outfile { .. }
             | SetupError::Output(_) => self.exit().name(),
         }
     }

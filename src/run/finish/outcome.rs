@@ -42,6 +42,7 @@ pub fn deliver(
         finished.error = Some(error);
         return finished;
     }
+    emitter.emit(Event::DeliveryStarted { mode: stage.mode.name().into() });
     match delivered(setup, stage, &text, &changes, tree) {
         Ok((delivered, left)) => {
             delivered.warnings.iter().chain(&left).for_each(|message| warn(message.clone()));

@@ -7,7 +7,9 @@ use crate::emit::Renderer;
 use crate::event::{Event, RunFinished, ToolResult};
 use crate::exit::Exit;
 use crate::policy::redact::Secrets;
+use crate::telemetry::Telemetry;
 
+use crate::run::output::outputs::now;
 use crate::run::output::redaction::Streamed;
 
 /// Passes events on, remembers which calls have no answer yet, and ends the stream exactly once.
@@ -22,6 +24,7 @@ struct State {
     waiting_for: String,
     secrets: Option<Arc<Secrets>>,
     streamed: Streamed,
+    telemetry: Option<Telemetry>,
 }
 
 impl Emitter {
@@ -34,6 +37,7 @@ impl Emitter {
             waiting_for: String::new(),
             secrets: None,
             streamed: Streamed::default(),
+            telemetry: None,
         };
         Emitter { state: Mutex::new(state) }
     }
@@ -43,13 +47,18 @@ impl Emitter {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).secrets = Some(secrets);
     }
 
+    /// Reports every event to OpenTelemetry from now on.
+    pub fn report(&self, telemetry: Telemetry) {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).telemetry = Some(telemetry);
+    }
+
     /// Passes one event on.
     pub fn emit(&self, event: Event) {
         // A renderer that panicked must not suppress the ending of the run.
         let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         state.last = Instant::now();
         match &event {
-            Event::TurnStarted { turn } => state.waiting_for = format!("the model, turn {turn}"),
+            Event::TurnStarted { turn, .. } => state.waiting_for = format!("the model, turn {turn}"),
             Event::Assistant(assistant) => {
                 let calls = assistant.calls.iter().map(|call| (assistant.turn, call.id.clone(), call.name.clone()));
                 state.open.extend(calls);
@@ -63,10 +72,19 @@ impl Emitter {
             }
             _ => {}
         }
-        let State { secrets, streamed, renderer: Some(renderer), .. } = &mut *state else { return };
+        let State { secrets, streamed, renderer: Some(renderer), telemetry, .. } = &mut *state else { return };
+        let mut pass = |event: &Event| {
+            let span = telemetry.as_mut().map(|telemetry| telemetry.event(event, now()));
+            if let Event::RunFinished(_) = event
+                && let Some(problem) = telemetry.take().and_then(Telemetry::finish)
+            {
+                renderer.event(&Event::Warning { message: format!("the run was not reported whole: {problem}") });
+            }
+            renderer.event_in(event, span.as_deref());
+        };
         match secrets {
-            Some(secrets) => streamed.without_secrets(event, secrets).iter().for_each(|event| renderer.event(event)),
-            None => renderer.event(&event),
+            Some(secrets) => streamed.without_secrets(event, secrets).iter().for_each(pass),
+            None => pass(&event),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::termios::Winsize;
 
@@ -117,6 +118,17 @@ fn format_of_settings(arguments: &RunArgs, environment: &Environment, around: &A
     };
     let loaded = settings::load(&request, environment).ok()?;
     Format::from_name(&loaded.settings.output_format?.value)
+}
+
+/// Returns the time, for reports.
+#[expect(clippy::disallowed_methods, reason = "a report says when things happened; everything below is given the time")]
+pub fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+/// Returns the number that an id is.
+pub fn number_of(id: &str) -> u128 {
+    uuid::Uuid::parse_str(id).map(|id| id.as_u128()).unwrap_or_default()
 }
 
 /// Creates an id that is unique and ordered by time.

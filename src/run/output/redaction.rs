@@ -107,14 +107,11 @@ fn without_secrets(mut event: Event, secrets: &Secrets) -> Event {
         | Event::Budget(_)
         | Event::SideRequest(_)
         | Event::Compaction { .. }
+        | Event::DeliveryStarted { .. }
         | Event::Redaction { .. } => {}
     }
-    for text in texts {
-        *text = secrets.hide(text).into_owned();
-    }
-    for value in values {
-        *value = hidden(value.take(), secrets);
-    }
+    texts.into_iter().for_each(|text| *text = secrets.hide(text).into_owned());
+    values.into_iter().for_each(|value| *value = hidden(value.take(), secrets));
     event
 }
 
@@ -150,7 +147,7 @@ mod tests {
     fn shown(pieces: &[&str], secrets: &Secrets) -> String {
         let mut streamed = Streamed::default();
         let delta = |text: &&str| Event::Delta { turn: 1, kind: DeltaKind::Text, text: (*text).to_owned() };
-        let ending = Event::TurnStarted { turn: 2 };
+        let ending = Event::TurnStarted { turn: 2, parent: None };
         let events = pieces.iter().map(delta).chain([ending]);
         let all = events.flat_map(|event| streamed.without_secrets(event, secrets));
         all.filter_map(|event| match event {

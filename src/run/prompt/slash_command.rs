@@ -289,7 +289,7 @@ impl Commands {
         };
         let input = json!({ "command": command });
         if let Some(hooks) = &reader.hooks
-            && let Some(reason) = hooks.before(SHELL, &input).await
+            && let Some(reason) = hooks.before(SHELL, &input, &[]).await
         {
             return Err(PromptError::CommandBlocked { file, command: run, reason }.into());
         }
@@ -313,7 +313,7 @@ impl Commands {
         if let Some(hooks) = &reader.hooks
             && let Some(said) = {
                 let output = String::from_utf8_lossy(&report.stdout).into_owned();
-                hooks.after(SHELL, &input, output, report.exit_code != Some(0)).await
+                hooks.after(SHELL, &input, &[], output, report.exit_code != Some(0)).await
             }
         {
             expanded.text.push_str(&format!("[A hook of the user's says: {said}]\n"));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::agent::invoke::PolicyCheck;
+use crate::base::trace::Trace;
 use crate::change::Entry;
 use crate::change::diff::text_of;
 use crate::event::{Event, VerifyOutcome};
@@ -379,6 +380,8 @@ pub struct CheckEnvironment<'a> {
     pub place: Place<'a>,
     /// The default timeout of a check.
     pub timeout: Duration,
+    /// The trace that checks are a part of.
+    pub trace: Option<&'a Trace>,
 }
 
 impl Verification {
@@ -411,6 +414,9 @@ impl Verification {
             } else {
                 check_environment.runner
             };
+            let mut variables = check.variables.clone();
+            let traced = check_environment.trace.map(|trace| trace.variables(trace.begin_check()));
+            variables.0.extend(Variables::traced(&traced.unwrap_or_default()).0);
             let mut result = CheckResult::default();
             for _ in 0..check.repeat {
                 let done = check
@@ -419,7 +425,7 @@ impl Verification {
                         runner,
                         &check_environment.place,
                         check.timeout.unwrap_or(check_environment.timeout),
-                        &check.variables,
+                        &variables,
                     )
                     .await;
                 result = CheckResult {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::document::jsonc;
+use crate::base::trace::Trace;
 
 use serde_json::Value;
 
@@ -239,6 +240,15 @@ pub fn waiting(servers: &Servers, policy: &Policy, allowable: &Policy, facts: &F
     servers.accesses().into_iter().filter_map(warning).collect()
 }
 
+/// Tells a server on the network of the run's own span; a call names its own.
+fn tell(config: &mut Config, trace: &Trace) {
+    let headers = trace.variables(trace.root()).into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value));
+    match &mut config.connect {
+        Connect::Http(web) | Connect::Sse(web) => web.headers.extend(headers),
+        Connect::Stdio(_) => {}
+    }
+}
+
 /// Prepares a launcher for the servers of a run. The error says why their programs get no command workspace.
 async fn launcher(configs: &[(Config, Pins)], runner: &Runner) -> Result<SandboxLauncher, String> {
     let programs: Vec<&Config> = configs.iter().map(|(config, _)| config).filter(|c| c.is_program()).collect();
@@ -251,8 +261,9 @@ async fn launcher(configs: &[(Config, Pins)], runner: &Runner) -> Result<Sandbox
 /// Starts the servers and reports the result; a required one that is unavailable ends the run.
 pub async fn start(
     chosen: &ServerSelection,
-    pins: Vec<(Config, Pins)>,
+    mut pins: Vec<(Config, Pins)>,
     runner: &Runner,
+    trace: Option<&Trace>,
     home: Option<&Path>,
     warnings: &mut Vec<String>,
 ) -> Result<(Servers, Vec<Value>), Failure> {
@@ -263,6 +274,9 @@ pub async fn start(
     }
     if pins.is_empty() {
         return Ok((Servers::default(), listed));
+    }
+    if let Some(trace) = trace {
+        pins.iter_mut().for_each(|(config, _)| tell(config, trace));
     }
     let (launcher, pins) = match launcher(&pins, runner).await {
         Ok(launcher) => (launcher, pins),
@@ -281,7 +295,8 @@ pub async fn start(
         }
     };
     let root = launcher.root();
-    let options = Options { configs: pins, launcher: Arc::new(launcher), tokens: Tokens::of_home(home), root };
+    let options =
+        Options { configs: pins, launcher: Arc::new(launcher.tracing(trace)), tokens: Tokens::of_home(home), root };
     let servers = Servers::start(options).await;
     let mut missing = None;
     for state in servers.states() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::modes::{delivery_mode, demand, on_deny};
 use super::shared::Shared;
+use super::telemetry::Reported;
 use crate::agent::OnDeny;
 use crate::base::Diagnostic;
 use crate::cli::RunArgs;
@@ -45,6 +46,8 @@ pub struct Item {
     pub wanted: AnswerSpec,
     /// The servers to start, with their pins.
     pub servers: Vec<(Config, Pins)>,
+    /// How it is reported to OpenTelemetry.
+    pub reported: Option<Reported>,
     /// What the owner should know.
     pub warnings: Vec<String>,
 }
@@ -80,11 +83,17 @@ impl Rules {
 
 impl Item {
     /// Finds the recipe and everything that follows from it. May read standard input.
-    pub async fn open(shared: &Shared, arguments: &RunArgs, id: &str) -> Result<Item, Failure> {
+    pub async fn open(
+        shared: &Shared,
+        arguments: &RunArgs,
+        id: &str,
+        reported: Option<Reported>,
+    ) -> Result<Item, Failure> {
         let time = jiff::Timestamp::now().to_string();
         let recipe = load(shared, arguments, id, &time).await?;
         let arguments = recipe.as_ref().map_or_else(|| arguments.clone(), |active| with_wishes(arguments, active));
         let mut warnings = shared.warnings.clone();
+        warnings.extend(reported.iter().flat_map(|reported| reported.warnings.clone()));
         let outer = shared.policy.policy.clone();
         let asked = arguments.changes.mode();
         let delivery = delivery_mode(asked, shared.mode, &outer, recipe.as_ref(), &mut warnings)?;
@@ -115,7 +124,7 @@ impl Item {
             outer,
         };
         let id = id.to_owned();
-        Ok(Item { id, time, arguments, recipe, rules, delivery, demand, wanted, servers, warnings })
+        Ok(Item { id, time, arguments, recipe, rules, delivery, demand, wanted, servers, reported, warnings })
     }
 
     /// Tells whether what commands leave in ignored files and directories is delivered

@@ -11,6 +11,7 @@ pub mod model;
 pub mod modes;
 pub mod setup;
 pub mod shared;
+pub mod telemetry;
 pub mod toolbox;
 
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use delivery::DeliverySpec;
 use input::Input;
 use item::Item;
 use setup::{CheckSpec, RunFacts};
+use telemetry::Reported;
 use toolbox::RunTools;
 
 pub use setup::Setup;
@@ -51,10 +53,15 @@ pub struct Prepared {
 
 /// Reads and checks everything that an item needs before its first request. Sends nothing, and writes only to the
 /// item's own temporary directory.
-pub async fn prepare(shared: &Shared, arguments: &RunArgs, id: &str) -> Result<Prepared, Failure> {
+pub async fn prepare(
+    shared: &Shared,
+    arguments: &RunArgs,
+    id: &str,
+    reported: Option<Reported>,
+) -> Result<Prepared, Failure> {
     let started_at = Instant::now();
     let dirty = DirtyCheck::begin(shared.place.repository());
-    let mut item = Item::open(shared, arguments, id).await?;
+    let mut item = Item::open(shared, arguments, id, reported).await?;
     let commands = Commands::open(shared, &item)?;
     let prompt = Input::prompt(shared, &mut item).await?;
     let asked = Asked::choose(shared, &mut item).await?;
@@ -81,7 +88,15 @@ pub async fn prepare(shared: &Shared, arguments: &RunArgs, id: &str) -> Result<P
     let replay = item.arguments.test.replay.as_ref().map(|path| path.display().to_string());
     let dirty = dirty.end().await;
     let setup = Setup {
-        run: RunFacts { id: item.id, time: item.time, started_at, replay, dirty },
+        run: RunFacts {
+            id: item.id,
+            time: item.time,
+            started_at,
+            replay,
+            dirty,
+            trace: item.reported.map(|reported| reported.trace),
+            ci_run: telemetry::ci_run(&shared.environment),
+        },
         checks: CheckSpec::of(&item.arguments, item.recipe.as_ref()),
         answers: answer_cache::Folder::of(&item.arguments, shared.cache.clone()),
         rules: item.rules,
@@ -112,7 +127,9 @@ fn untouched(shared: &Shared, item: &Item) -> Option<Untouched> {
         &output.rdjson_file,
         &test.record,
     ];
-    let own_files = own_files.into_iter().flatten().map(|path| shared.environment.cwd.join(path)).collect();
+    let reports = item.reported.as_ref().and_then(Reported::file);
+    let own_files = own_files.into_iter().flatten().chain(reports);
+    let own_files = own_files.map(|path| shared.environment.cwd.join(path)).collect();
     let objects = shared.place.repository().map(Repository::objects);
     Some(Untouched::remember(shared.place.root(), own_files, objects))
 }

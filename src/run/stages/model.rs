@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::base::trace::Trace;
 use crate::bounded;
 use crate::cli::RunArgs;
 use crate::emit::Spooled;
@@ -93,6 +94,14 @@ impl ModelSelection {
         }
     }
 
+    /// Returns the kind of server; `None` for a script.
+    pub fn provider(&self) -> Option<&'static str> {
+        match &self.client {
+            Answering::Http(client) => Some(client.provider_name()),
+            Answering::Scripted(_) => None,
+        }
+    }
+
     /// Returns why the recording could not be written, if so.
     fn recording_failure(&self) -> Option<RunError> {
         let Answering::Http(client) = &self.client else { return None };
@@ -118,6 +127,7 @@ pub async fn choose(
     environment: &Environment,
     place: &Place,
     recipe: &ModelWishes,
+    trace: Option<Arc<Trace>>,
 ) -> Result<ModelSelection, Failure> {
     if let Some(path) = &arguments.test.script {
         return Ok(scripted(path)?);
@@ -137,6 +147,7 @@ pub async fn choose(
     let key = endpoint.key.as_ref().map(|key| key.value.clone());
     let mut config = ClientConfig { key: key.clone(), ..ClientConfig::new(endpoint.base_url.value.as_str(), "") };
     configure(&mut config, arguments, settings, environment)?;
+    config.connection.trace = trace;
     think(&mut config, recipe);
     if let Some(header) = recorded {
         config.known.served_window = header.served_window;
@@ -342,7 +353,7 @@ fn connection(
         config.connection.ca_files.push(file);
     }
     let variable = |upper: &str| environment.value(&upper.to_lowercase()).or_else(|| environment.value(upper));
-    let proxy = settings.proxy.as_ref().map(|proxy| proxy.value.clone());
+    let proxy = settings.environment.proxy.as_ref().map(|proxy| proxy.value.clone());
     config.connection.proxy = Proxies {
         https: proxy.clone().or_else(|| variable("HTTPS_PROXY")),
         http: proxy.or_else(|| variable("HTTP_PROXY")),

@@ -1,5 +1,6 @@
 //! Holds everything that a run needs before its first request, from flags, environment and files.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::asked::Asked;
@@ -7,9 +8,10 @@ use super::delivery::DeliverySpec;
 use super::input::Input;
 use super::item::Rules;
 use super::toolbox::RunTools;
+use crate::base::trace::Trace;
 use crate::cli::RunArgs;
 use crate::cli::prompt::Prompt;
-use crate::event::{Event, RunStarted};
+use crate::event::{Event, Named, ReportFacts, RunStarted};
 use crate::model::Part;
 use crate::path::RelPath;
 use crate::policy::Facts;
@@ -77,6 +79,10 @@ pub struct RunFacts {
     pub replay: Option<String>,
     /// Whether tracked files differ from HEAD; `None` if unknown.
     pub dirty: Option<bool>,
+    /// The trace that it is reported in.
+    pub trace: Option<Arc<Trace>>,
+    /// The address of the CI run that it is a part of.
+    pub ci_run: Option<String>,
 }
 
 /// The operator's checks.
@@ -164,12 +170,13 @@ impl Setup {
     }
 
     /// Returns the environment in which checks run.
-    pub fn check_environment<'a>(&self, stage: &'a Stage) -> CheckEnvironment<'a> {
+    pub fn check_environment<'a>(&'a self, stage: &'a Stage) -> CheckEnvironment<'a> {
         CheckEnvironment {
             runner: &stage.runner,
             base: stage.base.as_ref(),
             place: Place { workspace: &stage.workspace, repository: stage.repository.as_ref() },
             timeout: self.checks.timeout,
+            trace: self.run.trace.as_deref(),
         }
     }
 
@@ -306,10 +313,17 @@ impl Setup {
             git_branch: stage.repository.as_ref().and_then(|repository| repository.branch.clone()),
             git_dirty: self.run.dirty,
             recipe: self.recipe.as_ref().map(|active| active.recipe.facts()),
+            report: self.run.trace.as_ref().map(|trace| ReportFacts {
+                trace_id: trace.id_text(),
+                provider: self.asked.client.provider().map(str::to_owned),
+                ci_run: self.run.ci_run.clone(),
+            }),
             replay: self.run.replay.clone(),
             rules: self.wanted.rules(),
-            slash_commands: self.input.commands.names(),
-            agents: self.toolbox.agents.iter().map(|agent| agent.name.clone()).collect(),
+            named: Named {
+                slash_commands: self.input.commands.names(),
+                agents: self.toolbox.agents.iter().map(|agent| agent.name.clone()).collect(),
+            },
             title: self.title(),
         }
     }
@@ -351,7 +365,8 @@ impl Setup {
 
     /// Returns the hooks with the session's facts; `None` if there are none.
     pub fn hooks(&self, session: &RunSession) -> Option<Hooks> {
-        self.input.hooks.begin(&session.id, self.rules.permission_mode)
+        let hooks = self.input.hooks.begin(&session.id, self.rules.permission_mode)?;
+        Some(hooks.tracing(self.run.trace.as_deref()))
     }
 
     /// Returns the system prompt, without secrets.

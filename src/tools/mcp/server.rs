@@ -339,12 +339,17 @@ impl Server {
     }
 
     /// Calls a tool and returns the plain result. The error is for the model.
-    pub async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Value, String> {
+    pub async fn call(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        traced: &[(&'static str, String)],
+    ) -> Result<Value, String> {
         let what = format!("the call of {tool}");
         let arguments = self.outward(arguments);
         let request = || {
             let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments.clone());
-            ClientRequest::CallToolRequest(CallToolRequest::new(params))
+            ClientRequest::CallToolRequest(CallToolRequest::new(with_context(params, traced)))
         };
         self.ask(&what, request).await
     }
@@ -508,6 +513,16 @@ fn seconds(time: Duration) -> String {
     } else {
         format!("{} ms", time.as_millis())
     }
+}
+
+/// Adds the context of the call's span, as the conventions for MCP have it.
+fn with_context(mut params: CallToolRequestParams, traced: &[(&'static str, String)]) -> CallToolRequestParams {
+    if traced.is_empty() {
+        return params;
+    }
+    let context = traced.iter().map(|(name, value)| (name.to_ascii_lowercase(), Value::from(value.clone())));
+    params.meta = Some(context.collect::<Map<String, Value>>().into());
+    params
 }
 
 #[cfg(test)]

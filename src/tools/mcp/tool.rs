@@ -70,7 +70,7 @@ impl Call for McpCall {
     fn run<'a>(self: Box<Self>, _grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             cx.runner.show_staged().await?;
-            let result = self.server.call(&self.tool, self.arguments).await;
+            let result = self.server.call(&self.tool, self.arguments, cx.traced).await;
             let notes = cx.runner.take_changes().await?;
             let answer = content::answer(&result.map_err(ToolError::failed)?, cx.media);
             let mut parts = bounded(answer.parts, cx);

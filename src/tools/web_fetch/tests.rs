@@ -138,6 +138,7 @@ async fn call(limits: Limits, arguments: Value) -> Result<String, ToolError> {
         limits: &limits,
         runner: &NoRunner,
         media: false,
+        traced: &[],
     };
     prepared.call.run(&grant, &cx).await.map(|output| Part::text_of(&output.llm_content))
 }
