@@ -1,74 +1,62 @@
 //! Finds out, while other work goes on, whether tracked files differ from HEAD.
 
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::GitError;
 use super::drivers::mentions_drivers;
 use super::repository::Repository;
 
-/// Bytes of the index up to which it is looked at, about 10,000 files: git asks the file system about each of them, and
+/// Bytes of the index up to which it is looked at, about 10,000 files: the file system is asked about each of them, and
 /// only people read the answer.
 const MOST_INDEX: u64 = 1 << 20;
 
-/// How long git may take: the first request waits for it.
+/// How long it may take: the first request waits for it.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A look at the tracked files that goes on by itself.
 #[derive(Debug)]
 pub struct DirtyCheck {
     answer: Option<oneshot::Receiver<Option<bool>>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl DirtyCheck {
     /// Begins it; without a thread for it there is no answer.
     pub fn begin(repository: Option<&Repository>) -> DirtyCheck {
         let Some(repository) = repository.filter(|repository| repository.can_be_looked_at()).cloned() else {
-            return DirtyCheck { answer: None, thread: None };
+            return DirtyCheck { answer: None };
         };
         let (done, answer) = oneshot::channel();
         let look = move || {
             // Whoever waited for it may have gone.
             let _gone = done.send(repository.is_dirty());
         };
-        let thread = std::thread::Builder::new().name("dirty".to_owned()).spawn(look).ok();
-        DirtyCheck { answer: Some(answer), thread }
+        let started = std::thread::Builder::new().name("dirty".to_owned()).spawn(look);
+        DirtyCheck { answer: started.is_ok().then_some(answer) }
     }
 
     /// Waits for the answer; `None` if there is none.
     pub async fn end(mut self) -> Option<bool> {
-        self.answer.take()?.await.ok()?
-    }
-}
-
-impl Drop for DirtyCheck {
-    /// Waits for git: nothing outlives the run.
-    fn drop(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            let _panicked = thread.join();
-        }
+        tokio::time::timeout(PATIENCE, self.answer.take()?).await.ok()?.ok()?
     }
 }
 
 impl Repository {
-    /// Tells whether tracked files differ from HEAD; `None` where that is not looked at, or git fails. Submodules are left
-    /// out: git would work in each.
+    /// Tells whether tracked files differ from HEAD; `None` where that is not looked at, or not found out. Submodules are
+    /// left out. No program is started, which would take longer than all else before the first request, and nothing is
+    /// written: libgit2 knows no filters but those of line ends, and leaves the index as it is.
     pub fn is_dirty(&self) -> Option<bool> {
         if !self.can_be_looked_at() {
             return None;
         }
-        // Where times do not tell, git compares contents, and would start filters of the user's.
-        let git = self.without_filters().ok()?.within(PATIENCE);
-        let quick = ["diff-index", "--quiet", "--ignore-submodules=all", "HEAD", "--"];
-        if !differs(git.run(&quick, b""))? {
-            return Some(false);
-        }
-        // That may be the time of a file alone. `git diff` would write the index with the times that it found.
-        let exact = ["status", "--porcelain", "--untracked-files=no", "--no-renames", "--ignore-submodules=all"];
-        Some(!git.run(&exact, b"").ok()?.is_empty())
+        let none: [&std::ffi::OsStr; 0] = [];
+        let repository = git2::Repository::open_ext(&self.git_dir, git2::RepositoryOpenFlags::NO_SEARCH, none).ok()?;
+        let head = git2::Oid::from_str(self.head.as_deref()?).ok()?;
+        let tree = repository.find_commit(head).ok()?.tree().ok()?;
+        let mut options = git2::DiffOptions::new();
+        options.ignore_submodules(true).include_untracked(false).include_ignored(false);
+        let differences = repository.diff_tree_to_workdir_with_index(Some(&tree), Some(&mut options)).ok()?;
+        Some(differences.deltas().len() > 0)
     }
 
     /// Tells whether there is a commit to compare with, not too many files, and no program that git could start for one.
@@ -77,15 +65,6 @@ impl Repository {
         self.head.is_some()
             && index().is_ok_and(|data| data.is_file() && data.len() <= MOST_INDEX)
             && !mentions_drivers(self)
-    }
-}
-
-fn differs(ended: Result<Vec<u8>, GitError>) -> Option<bool> {
-    match ended {
-        Ok(_) => Some(false),
-        // Without a message: there are differences.
-        Err(GitError::Failed { message, .. }) if message == "exit status: 1" => Some(true),
-        Err(_) => None,
     }
 }
 
@@ -104,7 +83,7 @@ mod tests {
             git.args(["-c", "user.name=A", "-c", "user.email=a@b"]);
             assert!(git.args(arguments).current_dir(&root).status().unwrap().success(), "{arguments:?}");
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let is_dirty = || runtime.block_on(DirtyCheck::begin(Repository::discover(&root).unwrap().as_ref()).end());
         git(&["init", "-q"]);
         assert_eq!(is_dirty(), None, "nothing is committed");
