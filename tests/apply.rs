@@ -218,7 +218,8 @@ fn a_dirty_file_is_a_conflict_and_a_home_that_cannot_be_written_is_told_before_a
     let project = editing();
     let result = result(&project);
     write(&project, "a.txt", format!("{}dirty\n", lines(0..60)));
-    assert_refused(&project.qwen(&["apply", &result]), 63, "a.txt had uncommitted changes");
+    assert_refused(&project.qwen(&["apply", &result]), 63, "a.txt has uncommitted changes");
+    assert_refused(&project.qwen(&["apply", "--check", &result]), 63, "a.txt has uncommitted changes");
     project.run_git(&["checkout", "-q", "a.txt"]);
 
     let homeless = |arguments: &[&str]| {

@@ -55,6 +55,8 @@ pub struct Delivered {
     pub branch: Option<String>,
     /// What the operator should know.
     pub warnings: Vec<String>,
+    /// Why a dry run of a delivery would not be delivered: the first reason.
+    pub obstacle: Option<String>,
     /// The undo record's directory.
     pub record: Option<PathBuf>,
 }

@@ -82,12 +82,13 @@ fn deliver_all(
     }
     match how {
         Delivery::DryRun => {
-            let warning =
-                |path| format!("{path} had uncommitted changes when the run began; commit or stash them first");
-            delivered.warnings.extend(status.dirty.iter().map(warning));
+            let dirty = |path| format!("{path} has uncommitted changes; commit or stash them before this is applied");
+            let mut obstacles: Vec<String> = status.dirty.iter().map(dirty).collect();
             if let Err(DeliverError::Conflict { message, .. }) = apply::check_base(changes, site.root) {
-                delivered.warnings.push(message);
+                obstacles.push(message);
             }
+            delivered.obstacle = obstacles.first().cloned();
+            delivered.warnings.append(&mut obstacles);
         }
         Delivery::Apply => {
             refuse_dirty(&status)?;
@@ -189,8 +190,8 @@ fn refuse_dirty(status: &FileStatus) -> Result<(), DeliverError> {
         [first, rest @ ..] => {
             let more = if rest.is_empty() { String::new() } else { format!(" (and {} more files)", rest.len()) };
             Err(DeliverError::conflict(
-                format!("{first} had uncommitted changes when the run began{more}"),
-                "commit or stash them, then run again",
+                format!("{first} has uncommitted changes{more}"),
+                "commit or stash them, then try again",
             ))
         }
     }

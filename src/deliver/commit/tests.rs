@@ -154,7 +154,7 @@ fn a_dry_run_changes_not_one_byte() {
     let before = every_byte(&project);
     let delivered = run(&project, &changes, &Delivery::DryRun).unwrap();
     assert!(!delivered.applied && !delivered.patch.is_empty());
-    assert!(delivered.warnings[0].starts_with("a had uncommitted changes"), "{:?}", delivered.warnings);
+    assert!(delivered.warnings[0].starts_with("a has uncommitted changes"), "{:?}", delivered.warnings);
     assert_eq!(every_byte(&project), before);
 }
 
@@ -318,7 +318,7 @@ fn a_path_in_a_submodule_is_refused_and_a_sparse_one_is_a_conflict() {
     git(project.root(), &["sparse-checkout", "set", "--no-cone", "/a"]);
     let changes = project.changes(&[("gone", Entry::file("1"))]);
     let error = run(&project, &changes, &Delivery::Commit(order())).unwrap_err();
-    assert!(error.to_string().starts_with("gone had uncommitted changes"), "{error}");
+    assert!(error.to_string().starts_with("gone has uncommitted changes"), "{error}");
     let changes = project.changes(&[("a", Entry::file("2\n"))]);
     run(&project, &changes, &Delivery::Commit(order())).unwrap();
     assert_eq!(git(project.root(), &["status", "--porcelain"]), "");

@@ -113,6 +113,9 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
         max_patch_bytes: cap(request.max_patch_bytes, max_bytes),
     };
     let mut delivered = deliver::deliver(&changes, &request.how, site, &gate)?;
+    if let Some(obstacle) = delivered.obstacle.take() {
+        return Err(deliver::DeliverError::conflict(obstacle, "correct that, then try again").into());
+    }
     for file in &mut delivered.files {
         file.executes_later = crate::policy::later::executes_later(&file.path);
     }
