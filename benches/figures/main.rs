@@ -113,7 +113,11 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word} needs a value"));
         match word.as_str() {
-            "--program" => options.program = PathBuf::from(value()?),
+            "--program" => {
+                let path = value()?;
+                // The figures are taken in other directories.
+                options.program = PathBuf::from(&path).canonicalize().map_err(|error| format!("{path}: {error}"))?;
+            }
             "--runs" => options.runs = value()?.parse().map_err(|_| "--runs needs a number".to_owned())?,
             "--tree" => options.tree = Some(PathBuf::from(value()?)),
             "--peer" => {

@@ -33,20 +33,6 @@ pub struct Wishes {
     pub contents: Option<bool>,
 }
 
-impl Wishes {
-    /// Returns these wishes, and those of `other` where these say nothing.
-    #[must_use]
-    pub fn or(self, other: Wishes) -> Wishes {
-        Wishes {
-            enabled: self.enabled.or(other.enabled),
-            endpoint: self.endpoint.or(other.endpoint),
-            protocol: self.protocol.or(other.protocol),
-            outfile: self.outfile.or(other.outfile),
-            contents: self.contents.or(other.contents),
-        }
-    }
-}
-
 /// How a report is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Protocol {
@@ -198,20 +184,6 @@ impl Config {
         let id = self.parent.map_or(run.max(1), |parent| parent.trace);
         let sampled = is_sampled(&self.sampler, self.parent, id);
         Trace::new(self.parent, run, sampled, &self.state, self.propagates)
-    }
-
-    /// Says where reports go, for `qwen doctor`.
-    pub fn describe(&self) -> String {
-        let place = |target: &Option<Target>| {
-            target.as_ref().map_or("off".to_owned(), |target| crate::secret::mask_credentials(target.url.as_str()))
-        };
-        let contents = if self.contents { "with contents" } else { "without contents" };
-        match &self.targets {
-            Targets::File(path) => format!("to the file {}, {contents}", path.display()),
-            Targets::Servers { traces, metrics } => {
-                format!("traces to {}, metrics to {}, {contents}", place(traces), place(metrics))
-            }
-        }
     }
 }
 
