@@ -86,6 +86,17 @@ const checks = {
       const { page, done } = await opened(browser, file, options);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(wide <= 0, `${name}: ${wide} pixels too wide`);
+      const hidden = await page.evaluate(async () => {
+        // What comes into view gets its real height, so the end moves.
+        for (let time = 0; time < 20; time++) {
+          scrollTo({ top: document.documentElement.scrollHeight, behavior: 'instant' });
+          await new Promise(requestAnimationFrame);
+        }
+        const bar = document.querySelector('.pick').getBoundingClientRect();
+        return document.querySelector('footer').getBoundingClientRect().bottom - bar.top;
+      });
+      assert.ok(hidden <= 0, `${name}: the bar covers ${hidden} pixels of the footer`);
+      await page.evaluate(() => scrollTo({ top: 0, behavior: 'instant' }));
       if (pictures) await page.screenshot({ path: path.join(pictures, name + '.png'), fullPage: true });
       await accessible(page, name);
       if (options.viewport.width > 1000) {

@@ -392,6 +392,9 @@ pub struct PermissionDenial {
     pub reason: String,
     /// What would help.
     pub hint: Option<String>,
+    /// The lines that allow the call once they are added to the policy, if any do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_with: Option<String>,
     /// The turn, from 1.
     pub turn: u32,
 }

@@ -69,6 +69,26 @@ fn a_result_is_applied_undone_and_undone_no_second_time() {
 }
 
 #[test]
+fn undo_names_its_run_and_lists_those_that_it_can_undo() {
+    let project = editing();
+    let result = result(&project);
+    let list = || project.qwen(&["undo", "--list"]).stdout;
+    assert_eq!(list(), "no run here has an undo record\n");
+    for _ in 0..2 {
+        assert_eq!(project.qwen(&["apply", "--commit", &result]).code, 0);
+        project.run_git(&["revert", "--no-edit", "HEAD"]);
+    }
+    let runs = list();
+    let ids: Vec<&str> = runs.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(ids.len() == 2 && runs.lines().all(|line| line.ends_with(" UTC  1 file")), "{runs}");
+    let undone = project.qwen(&["undo"]).stdout;
+    assert!(undone.ends_with(&format!("  run {}\n  earlier runs:  qwen undo --list\n", ids[0])), "{undone}");
+    let all: Value = serde_json::from_str(&project.qwen(&["undo", "--list", "-o", "result"]).stdout).unwrap();
+    let shown = |at: usize| (all["runs"][at]["run_id"].as_str().unwrap(), &all["runs"][at]["undone"]);
+    assert_eq!((shown(0), shown(1)), ((ids[0], &json!(true)), (ids[1], &json!(false))), "{all}");
+}
+
+#[test]
 fn undo_after_a_commit_takes_it_back_and_leaves_what_a_person_changed() {
     let project = editing();
     let result = result(&project);

@@ -272,6 +272,21 @@ fn a_second_signal_ends_the_process_whatever_it_waits_for() {
 }
 
 #[test]
+fn a_signal_ends_a_run_in_a_result_even_if_it_waits_for_a_file() {
+    for flags in [&["--prompt-file"][..], &["hi", "--image"]] {
+        let project = project().model([say("done")]);
+        let pipe = project.beside("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let (pipe, file) = (pipe.display().to_string(), project.beside("result.json").display().to_string());
+        let child = project.spawn(&[&["run", "--no-stdin", "--result-file", &file], flags, &[&pipe]].concat());
+        // Opened once the run reads; nothing is ever written.
+        let _held = std::fs::File::options().write(true).open(&pipe).unwrap();
+        kill("TERM", &child);
+        assert_ended(&project.finish(child), 143, "interrupted", "SIGTERM");
+    }
+}
+
+#[test]
 fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
     let project = project().model([edit(), Reply::Stall]);
     let file = project.beside("result.json").display().to_string();

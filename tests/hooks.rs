@@ -222,15 +222,22 @@ fn a_staged_secret_is_found_here_and_nothing_is_sent() {
     let key = format!("AKIA{}", "ABCDEFGHIJKLMNOP");
     write(&project, "a.py", &format!("one = 1\nkey = '{key}'\n"));
     let ended = git(&project, &["commit", "-a", "-m", "x"]);
-    assert!(!ended.ok && ended.text.contains("a.py:2: [secret]"), "{}", ended.text);
+    assert!(!ended.ok && ended.text.contains("a.py:2: [qwen/secret]"), "{}", ended.text);
     assert!(!ended.text.contains(&key), "{}", ended.text);
     assert_eq!(requests(&project), 0);
-    // A file that the policy keeps from the model is not even looked at.
+    // So is a file for secrets, and a secret in a file that no model is shown.
     must(&project, &["checkout", "-q", "a.py"]);
-    write(&project, ".env", &format!("KEY={key}\n"));
-    must(&project, &["add", "-f", ".env"]);
-    must(&project, &["commit", "-m", "x"]);
-    assert!(project.server().bodies().iter().all(|body| !String::from_utf8_lossy(body).contains(&key)));
+    write(&project, ".env", "PLAIN=1\n");
+    write(&project, "Cargo.lock", &format!("# {key}\n"));
+    must(&project, &["add", "-f", ".env", "Cargo.lock"]);
+    let ended = git(&project, &["commit", "-m", "x"]);
+    for part in [".env:1: [qwen/denied-file]", "Cargo.lock:1: [qwen/secret]", "qwen: nothing was sent"] {
+        assert!(!ended.ok && ended.text.contains(part), "{part}: {}", ended.text);
+    }
+    assert!(!ended.text.contains(&key), "{}", ended.text);
+    let advised = git_in(&project, &project.root(), &[("QWEN_HOOK", "advise")], &["commit", "-m", "x"]);
+    assert!(advised.ok && advised.text.contains("[qwen/secret]"), "{}", advised.text);
+    assert_eq!(requests(&project), 0);
 }
 
 #[test]
@@ -249,13 +256,68 @@ fn a_name_that_is_no_text_hides_neither_a_secret_nor_a_file_that_may_not_be_read
     let project = project_of();
     staged(&project, "b.py", &format!("key = '{key}'\n"));
     let ended = git(&project, &["commit", "-m", "x"]);
-    assert!(!ended.ok && ended.text.contains("b.py:1: [secret]"), "{}", ended.text);
+    assert!(!ended.ok && ended.text.contains("b.py:1: [qwen/secret]"), "{}", ended.text);
     assert_eq!(requests(&project), 0);
     let project = project_of();
     staged(&project, ".env", "PLAIN=in-the-file\n");
+    let ended = git(&project, &["commit", "-m", "x"]);
+    assert!(!ended.ok && ended.text.contains("[qwen/denied-file]"), "{}", ended.text);
+    // A file that only this team keeps from the model stops nothing.
+    let project = project_of();
+    let policy = "version: 1\nextends: builtin:default\npaths: {read: {deny: [\"**/mine.txt\"]}}\n";
+    write(&project, ".qwen/policy.yaml", policy);
+    must(&project, &["add", "-A"]);
+    must(&project, &["commit", "--no-verify", "-m", "the policy"]);
+    staged(&project, "mine.txt", "PLAIN=in-the-file\n");
     must(&project, &["commit", "-m", "x"]);
     let sent = project.server().messages(0);
     assert!(sent.contains("+one = 2") && !sent.contains("in-the-file"), "{sent}");
+}
+
+#[test]
+fn a_hook_stops_advises_or_asks_no_model() {
+    let project = project(&[], [finding("credential", "key = 1", "high")]);
+    let hook = |arguments: &[&str], word: &str| {
+        let mut command = project.command(&[&["hook", "pre-commit"], arguments].concat());
+        let ended = command.env("QWEN_HOOK", word).output().unwrap();
+        let text = [ended.stdout, ended.stderr].concat();
+        (ended.status.code().unwrap(), String::from_utf8(text).unwrap())
+    };
+    let (code, text) = hook(&[], "");
+    assert_eq!(
+        (code, text.as_str()),
+        (0, "qwen: skipped, nothing is staged, and no range is given; the commit continues\n")
+    );
+    assert_eq!(hook(&["--require"], "").0, 75);
+    write(&project, "a.py", "key = 1\n");
+    must(&project, &["add", "-A"]);
+    assert_eq!(hook(&["--mode", "local"], ""), (0, String::new()));
+    assert_eq!(hook(&[], "local"), (0, String::new()));
+    assert_eq!(requests(&project), 0);
+    let (code, text) = hook(&[], "advise");
+    assert!(code == 0 && text.contains("[credential]"), "{text}");
+    let (code, text) = hook(&["--mode", "block"], "advise");
+    assert!(code == 3 && text.contains("[credential]"), "{text}");
+    let (code, text) = hook(&[], "perhaps");
+    assert!(code == 2 && text.contains("QWEN_HOOK: `perhaps` is not a mode"), "{text}");
+}
+
+#[test]
+fn a_hook_looks_at_a_range_if_there_is_one() {
+    let project = project(&[], [nothing(), nothing()]);
+    let key = format!("AKIA{}", "ABCDEFGHIJKLMNOP");
+    write(&project, "a.py", &format!("key = '{key}'\n"));
+    must(&project, &["commit", "--no-verify", "-a", "-m", "x"]);
+    write(&project, "a.py", "key = None\n");
+    must(&project, &["commit", "--no-verify", "-a", "-m", "y"]);
+    let outcome = project.qwen(&["hook", "pre-commit", "--range", "HEAD~2..HEAD~1"]);
+    assert!(outcome.code == 3 && outcome.stdout.contains("a.py:1: [qwen/secret]"), "{}", outcome.stdout);
+    let mut command = project.command(&["hook", "pre-commit"]);
+    command.env("PRE_COMMIT_FROM_REF", "HEAD~1").env("PRE_COMMIT_TO_REF", "HEAD");
+    assert_eq!(command.output().unwrap().status.code(), Some(0));
+    let sent = project.server().messages(0);
+    assert!(sent.contains("+key = None"), "{sent}");
+    assert_eq!(project.qwen(&["hook", "pre-commit", "--range", "HEAD"]).code, 2);
 }
 
 #[test]

@@ -30,6 +30,15 @@ fn kept(project: &Project, extension: &str) -> Vec<PathBuf> {
 }
 
 #[test]
+fn a_policy_begins_with_a_run_by_its_id() {
+    let project = project([edit("one", "1"), say("done")]);
+    assert_eq!(project.run(&["x"]).code, 0);
+    let id = kept(&project, "json")[0].file_stem().unwrap().to_string_lossy().into_owned();
+    let policy = project.qwen(&["policy", "init", "--from", &id]);
+    assert!(policy.code == 0 && policy.stdout.contains("tools: {allow: [\"edit\"]}"), "{policy:?}");
+}
+
+#[test]
 fn report_without_an_argument_shows_the_newest_run_with_what_happened_in_it() {
     let project = project([edit("one", "1"), say("older"), say("an answer")]);
     let none = project.qwen(&["report"]);
@@ -44,6 +53,18 @@ fn report_without_an_argument_shows_the_newest_run_with_what_happened_in_it() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let page = project.read(outcome.stdout.trim());
     assert!(page.contains("<h1>first</h1>") && page.contains("Hunk 1"));
+}
+
+#[test]
+fn runs_that_anybody_could_have_written_are_nobodys() {
+    let project = project([edit("one", "1"), say("done")]);
+    assert_eq!(project.qwen(&["run", "edit it"]).code, 0);
+    let state = project.home().join(".local/state/qwen");
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let outcome = project.qwen(&["apply"]);
+    assert!(outcome.code == 42 && outcome.stderr.contains("kept"), "{}: {}", outcome.code, outcome.stderr);
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(project.qwen(&["apply"]).code, 0);
 }
 
 #[test]

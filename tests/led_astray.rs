@@ -368,6 +368,8 @@ fn a_change_is_applied_and_undone_with_a_home_that_came_with_the_checkout() {
     let project = project.env("HOME", &root);
     let outcome = project.run(&["--apply", "edit it"]);
     assert_eq!((outcome.code, project.read("a.txt").as_str()), (0, "two\n"), "{}", outcome.stderr);
+    let state = project.beside(&format!("qwen-{}", rustix::process::geteuid().as_raw()));
+    assert!(state.join("undo").is_dir(), "kept in the directory for temporary files");
     let outcome = project.qwen(&["undo"]);
     assert_eq!((outcome.code, project.read("a.txt").as_str()), (0, "one\n"), "{}", outcome.stderr);
     assert_eq!(project.run_git(&["status", "--porcelain"]), "");

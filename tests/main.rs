@@ -42,6 +42,7 @@ mod led_astray;
 #[cfg(target_os = "linux")]
 mod limits;
 mod local_model;
+mod local_rules;
 mod long_values;
 mod mcp;
 mod odd_repositories;

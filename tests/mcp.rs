@@ -435,7 +435,8 @@ async fn below_t3_paths_change_on_their_way_to_a_server_and_back() {
     .await;
     assert_eq!(servers.states()[0].error, None);
     let notes = servers.states()[0].notes.join(" ");
-    let result = servers.servers()[0].call("look", serde_json::Map::new(), &[]).await.unwrap();
+    let result =
+        servers.servers()[0].call("look", serde_json::Map::new(), &qwen_run::base::trace::Context::NONE).await.unwrap();
     let said = format!("{:?}", content::answer(&result, false).parts);
     assert!(said.contains(&format!("root={}", text("work"))), "{said}");
     assert!(said.contains(&format!("token={}; tree", text("work/x"))), "{said}");

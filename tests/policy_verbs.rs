@@ -35,6 +35,19 @@ fn init_writes_a_policy_that_allows_the_recorded_run_and_not_its_like() {
 }
 
 #[test]
+fn explain_says_that_a_policy_of_the_repository_needs_approval() {
+    let rules = "version: 1\nextends: builtin:default\nshell: {allow: [{cmd: [npm, run, deploy]}]}\n";
+    let project = Project::new().file(".qwen/policy.yaml", rules).git();
+    let explained = || project.qwen(&["policy", "explain", "--", "npm run deploy"]);
+    let before = explained();
+    let advice = ".qwen/policy.yaml only restricts until you approve it: qwen policy trust\n";
+    assert!(before.code == 60 && before.stdout.contains(advice), "{}", before.stdout);
+    assert_eq!(project.qwen(&["policy", "trust"]).code, 0);
+    let after = explained();
+    assert!(after.code == 0 && after.stdout.contains("\n  network: none; "), "{}", after.stdout);
+}
+
+#[test]
 fn init_says_what_is_wrong_with_its_input() {
     let project = Project::new().file("events.jsonl", "{\"event\":\"turn_started\",\"turn\":1}\nnonsense\n");
     let outcome = project.qwen(&["policy", "init", "--from", "events.jsonl"]);

@@ -201,18 +201,15 @@ fn run_with(bytes: &[u8], said: &str) -> (Vec<Event>, Vec<u8>) {
     let call = |id: &str| CallFacts { id: id.into(), name: t(), input: input.clone(), recovered: some() };
     let calls = vec![call("1"), call("2")];
     let turn = AssistantTurn { turn: 1, id: t(), model: t(), text: said.into(), calls, ..AssistantTurn::default() };
-    let decided = |id: &str, allowed| {
-        let id = id.to_owned();
-        DecisionRecord {
-            turn: 1,
-            call_id: id,
-            tool: t(),
-            allowed,
-            rule: some(),
-            source: some(),
-            reason: t(),
-            ..DecisionRecord::default()
-        }
+    let decided = |id: &str, allowed| DecisionRecord {
+        turn: 1,
+        call_id: id.to_owned(),
+        tool: t(),
+        allowed,
+        rule: some(),
+        source: some(),
+        reason: t(),
+        ..DecisionRecord::default()
     };
     let result = |id: &str, is_error| {
         let id = id.to_owned();
@@ -235,6 +232,7 @@ fn run_with(bytes: &[u8], said: &str) -> (Vec<Event>, Vec<u8>) {
         source: some(),
         reason: t(),
         hint: some(),
+        allow_with: some(),
         turn: 1,
     };
     let check =

@@ -297,6 +297,33 @@ fn what_cannot_be_reported_as_asked_ends_the_run_before_it_begins() {
 }
 
 #[test]
+fn the_doctor_says_where_reports_go_and_keeps_the_keys() {
+    let project = || Project::new().git().env("QWEN_BASE_URL", "http://127.0.0.1:9/v1").env("QWEN_MODEL", "m");
+    let doctor = |project: Project| project.qwen(&["doctor", "-v"]);
+    let off = doctor(project());
+    assert_eq!(off.code, 0, "{}", off.stderr);
+    assert!(!off.stdout.contains("telemetry"), "{}", off.stdout);
+    let on = doctor(
+        project()
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", "https://otlp.example.com")
+            .env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:4318/t?token=hidden-value")
+            .env("OTEL_EXPORTER_OTLP_HEADERS", "x-key=hidden-value,other=hidden-value"),
+    );
+    assert_eq!(on.code, 0, "{}", on.stderr);
+    for part in [
+        "telemetry  traces to http://127.0.0.1:4318/t, metrics to https://otlp.example.com/v1/metrics",
+        "without what is said, read and run",
+        "x-key=***,other=***   (OTEL_EXPORTER_OTLP_HEADERS)",
+    ] {
+        assert!(on.stdout.contains(part), "{part}: {}", on.stdout);
+    }
+    assert!(!on.stdout.contains("hidden-value"), "{}", on.stdout);
+    let wrong = doctor(project().env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://otlp.example.com"));
+    assert_eq!(wrong.code, 52);
+    assert!(wrong.stdout.contains("--allow-http") && wrong.stdout.contains("OTEL_SDK_DISABLED"), "{}", wrong.stdout);
+}
+
+#[test]
 fn the_events_file_names_the_span_of_each_event() {
     let server = receiver();
     let project = Project::new().file("a.txt", "1").git();
@@ -312,4 +339,16 @@ fn the_events_file_names_the_span_of_each_event() {
         let event: serde_json::Value = serde_json::from_str(line).unwrap();
         assert!(known.iter().any(|id| event["span_id"] == *id), "{line}");
     }
+}
+
+#[test]
+fn no_report_is_appended_where_a_link_of_a_checkout_leads() {
+    let project = Project::new().file("a.txt", "one\n").git().model([say("done")]);
+    let mine = project.beside("mine");
+    std::fs::write(&mine, "mine\n").unwrap();
+    std::os::unix::fs::symlink(&mine, project.root().join("report.jsonl")).unwrap();
+    let outcome = project.run(&["--telemetry", "--telemetry-outfile", "report.jsonl", "go"]);
+    assert_eq!(outcome.code, 52, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("is a link in the checkout"), "{}", outcome.stderr);
+    assert_eq!(std::fs::read_to_string(&mine).unwrap(), "mine\n");
 }

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::support::{Project, Reply, call, calls, raw, say};
+use crate::support::terminal::{assert_picture, on_terminal, painted};
+use crate::support::{Project, Reply, call, calls, program, raw, say};
 
 const LIBRARY: &str =
     "/// Greets.\npub fn greet(name: &str) -> String {\n    format!(\"Helo, {name}!\")\n}\n\n#[cfg(test)]\n";
@@ -28,7 +29,13 @@ fn screen(bytes: &[u8], columns: u16) -> String {
     screen.process(bytes);
     let lines: Vec<String> = screen.screen().rows(0, columns).map(|row| row.trim_end().to_owned()).collect();
     let time = regex::Regex::new(r"\d+\.\d s").unwrap();
-    time.replace_all(lines.join("\n").trim_end(), "0.0 s").into_owned()
+    let text = time.replace_all(lines.join("\n").trim_end(), "0.0 s").into_owned();
+    without_ids(&text).into_owned()
+}
+
+/// The id of a run is not the same again.
+fn without_ids(text: &str) -> std::borrow::Cow<'_, str> {
+    regex::Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f-]{17}").unwrap().replace_all(text, "[ID]")
 }
 
 /// Runs `qwen run` on a terminal of this width; returns its exit code and every line that the screen showed.
@@ -37,9 +44,16 @@ fn on_a_terminal(project: &Project, columns: u16, arguments: &[&str]) -> (i32, S
     (code, screen(&bytes, columns))
 }
 
-/// Runs a command at three widths, each in a project of its own: with colours, without, and in ASCII. Returns what the
-/// three screens show; no line is wider than they are.
-fn everywhere(project: impl Fn() -> Project, arguments: &[&str], code: i32) -> String {
+/// What the machine decides in the answer of `qwen doctor`.
+fn without_isolation(shown: &str) -> String {
+    let isolation = regex::Regex::new(r"(?m)^\S+ isolation .*\n( .*\n)*").unwrap();
+    isolation.replace_all(shown, "[isolation]\n").into_owned()
+}
+
+/// Runs a command at three widths, each in a project of its own: with colours, without, and in ASCII. No line is wider
+/// than the screen. What the three screens show is the text snapshot of this name; the picture of this name shows the
+/// colours at 80 columns.
+fn everywhere(name: &str, project: impl Fn() -> Project, arguments: &[&str], code: i32) {
     let mut all = String::new();
     let colours = regex::bytes::Regex::new("\x1b\\[[0-9;]*m").unwrap();
     for columns in [60, 80, 120] {
@@ -63,14 +77,17 @@ fn everywhere(project: impl Fn() -> Project, arguments: &[&str], code: i32) -> S
             }
         }
         all.push_str(&format!("--- {columns} columns\n{shown}\n"));
+        if columns == 80 {
+            let painted = without_isolation(&(painted(&bytes, columns) + "\n"));
+            assert_picture(&format!("tests/snapshots/screens/{name}.svg"), &without_ids(&painted));
+        }
     }
-    all
+    insta::assert_snapshot!(name, without_isolation(&all));
 }
 
 #[test]
 fn an_answer_stands_between_the_head_and_what_it_took() {
-    let shown = everywhere(|| project([say("Hello! How can I help?")]), &["run", "Hi"], 0);
-    insta::assert_snapshot!("an_answer", shown);
+    everywhere("an_answer", || project([say("Hello! How can I help?")]), &["run", "Hi"], 0);
 }
 
 #[test]
@@ -84,7 +101,7 @@ fn a_dry_run_shows_each_call_the_diff_and_how_much_would_change() {
             say(text),
         ]
     };
-    insta::assert_snapshot!("a_dry_run", everywhere(|| project(replies()), &["run", "Correct the greeting"], 0));
+    everywhere("a_dry_run", || project(replies()), &["run", "Correct the greeting"], 0);
 }
 
 /// A project in which a dry run has proposed changes to three places.
@@ -99,24 +116,25 @@ fn proposed() -> Project {
 
 #[test]
 fn a_proposal_is_applied_whole_or_in_part_and_undone() {
-    insta::assert_snapshot!("apply", everywhere(proposed, &["apply"], 0));
-    insta::assert_snapshot!("apply_in_part", everywhere(proposed, &["apply", "--hunks", "1,3"], 0));
+    everywhere("apply_list", proposed, &["apply", "--list"], 0);
+    everywhere("apply", proposed, &["apply"], 0);
+    everywhere("apply_in_part", proposed, &["apply", "--hunks", "1,3"], 0);
     let applied = || {
         let project = proposed();
         assert_eq!(project.qwen(&["apply"]).code, 0);
         project
     };
-    insta::assert_snapshot!("undo", everywhere(applied, &["undo"], 0));
+    everywhere("undo", applied, &["undo"], 0);
     let changed = || {
         let project = applied();
         std::fs::write(project.root().join("README.md"), "Mine.\n").unwrap();
         project
     };
-    insta::assert_snapshot!("undo_in_part", everywhere(changed, &["undo"], 63));
+    everywhere("undo_in_part", changed, &["undo"], 63);
 }
 
 #[test]
-fn a_refused_call_takes_two_lines_and_the_last_lines_say_what_to_do() {
+fn a_denied_call_takes_two_lines_and_the_last_lines_say_what_to_do() {
     let replies = || {
         [
             call("read_file", json!({"file_path": "src/lib.rs"})),
@@ -125,8 +143,28 @@ fn a_refused_call_takes_two_lines_and_the_last_lines_say_what_to_do() {
             say("I changed `Helo` to `Hello` in src/lib.rs."),
         ]
     };
-    let shown = everywhere(|| project(replies()), &["run", "--apply", "Correct the greeting"], 60);
-    insta::assert_snapshot!("a_refused_call", shown);
+    everywhere("a_denied_call", || project(replies()), &["run", "--apply", "Correct the greeting"], 60);
+}
+
+#[test]
+fn a_denied_call_names_the_rule_that_would_allow_it_and_hunks_can_be_taken_apart() {
+    let write = |path: &str| call("write_file", json!({"file_path": path, "content": "New.\n"}));
+    let replies = || {
+        [
+            calls([
+                ("run_shell_command", json!({"command": "grep -c nothing README.md"})),
+                ("run_shell_command", json!({"command": "npm run deploy -- --to staging"})),
+            ]),
+            edit(),
+            write("a.txt"),
+            write("b.txt"),
+            say("Nothing is deployed."),
+        ]
+    };
+    everywhere("a_rule_to_add", || project(replies()), &["run", "Deploy it"], 60);
+    let project = project(replies());
+    let denial = project.run(&["Deploy it"]).result["permission_denials"][0].clone();
+    assert_eq!(denial["allow_with"], "shell: {allow: [{cmd: [npm, run, deploy]}]}", "{denial}");
 }
 
 #[test]
@@ -134,9 +172,9 @@ fn a_check_that_fails_shows_its_output_and_the_next_attempt() {
     let repair = || call("edit", json!({"file_path": "README.md", "old_string": "tiny", "new_string": "small"}));
     let replies = || [edit(), say("Done."), repair(), say("Now it is.")];
     let arguments = ["run", "--apply", "--verify", "grep -c small README.md", "Correct it"];
-    insta::assert_snapshot!("a_repaired_check", everywhere(|| project(replies()), &arguments, 0));
+    everywhere("a_repaired_check", || project(replies()), &arguments, 0);
     let replies = || [edit(), say("Done."), say("It is."), say("It is.")];
-    insta::assert_snapshot!("a_failed_check", everywhere(|| project(replies()), &arguments, 64));
+    everywhere("a_failed_check", || project(replies()), &arguments, 64);
 }
 
 /// A model that finds the mistake.
@@ -158,7 +196,7 @@ fn findings_are_shown_as_compilers_show_theirs_by_a_review_and_by_a_hook() {
         project.model([finding("correctness")]).env("TERM", "xterm").env("LANG", "C.UTF-8")
     };
     let arguments = ["run", "--recipe", "review-diff", "--param", "base=v0", "--fail-on", "error"];
-    insta::assert_snapshot!("a_review", everywhere(review, &arguments, 3));
+    everywhere("a_review", review, &arguments, 3);
     let staged = || {
         let project =
             Project::new().file("src/lib.rs", LIBRARY.replace("Helo", "Hello")).git().file("src/lib.rs", LIBRARY);
@@ -166,7 +204,7 @@ fn findings_are_shown_as_compilers_show_theirs_by_a_review_and_by_a_hook() {
         project.run_git(&["add", "-A"]);
         project
     };
-    insta::assert_snapshot!("a_hook", everywhere(staged, &["hook", "pre-commit"], 3));
+    everywhere("a_hook", staged, &["hook", "pre-commit"], 3);
 }
 
 #[test]
@@ -175,22 +213,17 @@ fn the_doctor_names_problems_first() {
         let project = Project::new().file("a.txt", "a\n").git();
         project.env("TERM", "xterm").env("LANG", "C.UTF-8")
     };
-    let isolation = regex::Regex::new(r"(?m)^. isolation .*\n( .*\n)*").unwrap();
-    let without = |shown: String| isolation.replace_all(&shown, "[isolation]\n").into_owned();
-    insta::assert_snapshot!("doctor_without_a_key", without(everywhere(plain, &["doctor"], 41)));
+    everywhere("doctor_without_a_key", plain, &["doctor"], 41);
     let local =
         || plain().env("QWEN_BASE_URL", "http://127.0.0.1:8080/v1").env("QWEN_MODEL", "qwen3").file("a.txt", "b\n");
-    insta::assert_snapshot!("doctor", without(everywhere(local, &["doctor"], 0)));
+    everywhere("doctor", local, &["doctor"], 0);
 }
 
 #[test]
 fn a_run_that_stops_says_what_stopped_it_and_what_helps() {
     let arguments = ["run", "--max-tool-calls", "1", "Correct it"];
-    let shown = everywhere(|| project([edit(), edit(), say("x")]), &arguments, 55);
-    insta::assert_snapshot!("a_used_up_limit", shown);
-    let (code, shown) = on_a_terminal(&project([say("x")]), 60, &["--policy", "none.yaml", "x"]);
-    insta::assert_snapshot!("an_error_at_60_columns", shown);
-    assert_eq!(code, 52);
+    everywhere("a_used_up_limit", || project([edit(), edit(), say("x")]), &arguments, 55);
+    everywhere("an_error", || project([say("x")]), &["run", "--policy", "none.yaml", "x"], 52);
 }
 
 #[test]
@@ -219,6 +252,27 @@ fn the_head_says_that_tracked_files_differ() {
         serde_json::from_str(dirty.qwen(&["run", "-o", "stream-json", "x"]).stdout.lines().next().unwrap_or_default())
             .unwrap();
     assert_eq!(init["git"]["dirty"], true, "{init}");
+}
+
+#[test]
+fn a_page_of_the_manual_fits_the_terminal_through_a_pipe_too() {
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "\"$0\" help glossary | cat"]).arg(program()).env_clear();
+    let project = Project::new();
+    shell.env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", project.home()).env("LANG", "C.UTF-8");
+    let (code, bytes) = on_terminal(60, shell);
+    let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
+    assert!(code == 0 && text.starts_with("Glossary\n") && !text.contains("**"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+}
+
+#[test]
+fn a_page_in_the_repository_is_named_as_a_file_that_git_does_not_ignore() {
+    let shown = |arguments: &[&str]| String::from_utf8_lossy(&raw(&proposed(), 80, arguments).1).into_owned();
+    let note = "git does not ignore this file; -o writes it elsewhere";
+    let usual = shown(&["report"]);
+    assert!(usual.starts_with("qwen-report-") && usual.contains(note), "{usual}");
+    assert!(!shown(&["report", "-o", "page.html"]).contains(note));
 }
 
 #[test]

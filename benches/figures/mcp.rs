@@ -134,7 +134,7 @@ async fn once() -> Result<(Duration, Duration), String> {
     let ready = clock.elapsed();
     let clock = Instant::now();
     let arguments: Map<String, Value> = [("text".to_owned(), json!("x"))].into_iter().collect();
-    servers.servers()[0].call("echo", arguments, &[]).await?;
+    servers.servers()[0].call("echo", arguments, &qwen_run::base::trace::Context::NONE).await?;
     let called = clock.elapsed();
     servers.close().await;
     Ok((ready, called))

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::ending::{OnDeny, Stopped, exceeded, stopped};
 use super::limits::Account;
-use crate::event::{Event, PermissionDenial};
+use crate::event::PermissionDenial;
 use crate::exit::Exit;
 use crate::model::ToolCall;
 use crate::path::RelPath;
@@ -34,17 +34,25 @@ pub(super) fn taken_back(refused: &[(RelPath, String)]) -> Option<Decision> {
     Some(denial.hint("allow it under `paths.write`, or leave it to files that may be written").into())
 }
 
-pub(super) fn denial(turn: u32, call: &ToolCall, tool_name: String, tool_input: Value, decision: &Decision) -> Event {
-    Event::Denied(Box::new(PermissionDenial {
-        tool_name,
+/// Records a denial; the caller adds what would allow the call.
+pub(super) fn denial(
+    turn: u32,
+    call: &ToolCall,
+    tool: &str,
+    tool_input: Value,
+    decision: &Decision,
+) -> PermissionDenial {
+    PermissionDenial {
+        tool_name: tool.to_owned(),
         tool_use_id: call.id.clone(),
         tool_input,
         rule: decision.rule.as_ref().map(|rule| rule.rule.clone()),
         source: decision.rule.as_ref().map(|rule| rule.source.clone()),
         reason: decision.reason.clone(),
         hint: decision.hint.clone(),
+        allow_with: None,
         turn,
-    }))
+    }
 }
 
 pub(super) fn deny(account: &mut Account, on_deny: OnDeny, tool: &str, decision: &Decision) -> Option<Stopped> {

@@ -15,7 +15,7 @@ use super::events::{Emit, millis, shown};
 use super::limits::Account;
 use super::loop_guard::LoopGuard;
 use super::page_reader;
-use crate::base::trace::Trace;
+use crate::base::trace::{Context, Trace};
 use crate::change::{Change, ChangeSet, diff};
 use crate::event::{Event, ToolResult};
 use crate::model::{BoxFuture, Model, Part, ToolCall, ToolSpec};
@@ -31,6 +31,9 @@ pub trait PolicyCheck: Send + Sync {
     /// Decides; a grant comes with every permission.
     fn authorize(&self, tool: &str, accesses: &[Access]) -> (Decision, Option<Grant>);
 
+    /// Returns the lines that allow a denied call once they are added to the policy, if any do.
+    fn remedy(&self, tool: &str, accesses: &[Access]) -> Option<String>;
+
     /// Returns the effective isolation, for the record.
     fn tier(&self) -> String;
 
@@ -38,20 +41,17 @@ pub trait PolicyCheck: Send + Sync {
     fn digest(&self) -> String;
 }
 
-/// The variables that tell a program of the trace.
-pub type Traced<'a> = &'a [(&'static str, String)];
-
 /// The user's own hooks before and after a call.
 pub trait Hooks: Send + Sync {
     /// Runs before an allowed call; `Some` blocks it with a reason for the model.
-    fn before<'a>(&'a self, tool: &'a str, input: &'a Value, traced: Traced<'a>) -> BoxFuture<'a, Option<String>>;
+    fn before<'a>(&'a self, tool: &'a str, input: &'a Value, traced: &'a Context) -> BoxFuture<'a, Option<String>>;
 
     /// Runs after a call; `Some` is shown to the model with the answer.
     fn after<'a>(
         &'a self,
         tool: &'a str,
         input: &'a Value,
-        traced: Traced<'a>,
+        traced: &'a Context,
         output: String,
         is_error: bool,
     ) -> BoxFuture<'a, Option<String>>;
@@ -167,8 +167,8 @@ impl<'a> Invoker<'a> {
     }
 
     /// Returns what the programs and servers of a call are told of the trace.
-    fn traced(&self, call: &ToolCall) -> Vec<(&'static str, String)> {
-        self.trace.map(|trace| trace.variables(trace.call(&call.id))).unwrap_or_default()
+    fn traced(&self, call: &ToolCall) -> Context {
+        self.trace.map(|trace| trace.context(trace.call(&call.id))).unwrap_or_default()
     }
 
     /// Runs these hooks on every call.
@@ -317,7 +317,7 @@ impl<'a> Invoker<'a> {
                 if let Some(decision) = taken_back(&workspace.take_refusals()) {
                     prepared.ends = deny(account, turn.on_deny, name, &decision);
                     let input = Value::Object(arguments);
-                    (turn.emit)(denial(turn.number, prepared.call, name.clone(), input, &decision));
+                    (turn.emit)(Event::Denied(Box::new(denial(turn.number, prepared.call, name, input, &decision))));
                 }
                 tell_hooks(self.hooks, name, &prepared.input, &traced, outcome).await
             }
@@ -498,7 +498,7 @@ async fn tell_hooks(
     hooks: Option<&dyn Hooks>,
     name: &str,
     input: &Value,
-    traced: Traced<'_>,
+    traced: &Context,
     outcome: Result<ToolOutput, ToolError>,
 ) -> Result<ToolOutput, ToolError> {
     let Some(hooks) = hooks else { return outcome };

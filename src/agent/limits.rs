@@ -63,10 +63,13 @@ impl Account {
     /// Awaits a part of the run, at most until its time is used up.
     pub async fn within_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Exceeded> {
         let Some(left) = self.time_left(Instant::now()) else { return Ok(work.await) };
-        tokio::time::timeout(left, work).await.map_err(|_| {
-            let limit = self.limits.wall_time_ms.unwrap_or_default() as f64;
-            Exceeded::Budget(BudgetExceeded { kind: "wall_time".into(), limit, spent: limit })
-        })
+        tokio::time::timeout(left, work).await.map_err(|_| self.time_is_up())
+    }
+
+    /// Returns what ends a run whose time is used up.
+    pub fn time_is_up(&self) -> Exceeded {
+        let limit = self.limits.wall_time_ms.unwrap_or_default() as f64;
+        Exceeded::Budget(BudgetExceeded { kind: "wall_time".into(), limit, spent: limit })
     }
 
     /// Counts one turn, or returns the limit that forbids it.

@@ -8,12 +8,37 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use sha2::{Digest as _, Sha256};
 
-/// The trace of a run, with the context of <https://www.w3.org/TR/trace-context/>.
+/// What a program or a server is told of a span, as <https://www.w3.org/TR/trace-context/> has it: nothing without a trace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Context {
+    parent: Option<String>,
+    state: Option<String>,
+}
+
+impl Context {
+    /// Tells nothing.
+    pub const NONE: Context = Context { parent: None, state: None };
+
+    /// Returns the headers of a request, which are also the keys of MCP's `_meta`.
+    pub fn headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [("traceparent", &self.parent), ("tracestate", &self.state)]
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.as_deref()?)))
+    }
+
+    /// Returns the variables of a program.
+    pub fn variables(&self) -> impl Iterator<Item = (String, String)> {
+        self.headers().map(|(name, value)| (name.to_ascii_uppercase(), value.to_owned()))
+    }
+}
+
+/// The trace of a run.
 #[derive(Debug)]
 pub struct Trace {
     id: u128,
     /// The run's own number: runs in one trace must not share spans.
     run: u128,
+    root: u64,
     parent: Option<u64>,
     sampled: bool,
     state: String,
@@ -57,22 +82,29 @@ impl Parent {
 impl Trace {
     /// Makes the trace of a run: its parent's, else a new one whose id is `run`, the run's own number.
     ///
-    /// `state` is passed on unchanged with the parent's trace (`TRACESTATE`).
-    pub fn new(parent: Option<Parent>, run: u128, sampled: bool, state: &str, propagates: bool) -> Trace {
+    /// `is_sampled` says whether spans of the trace of this id are recorded; `state` is passed on unchanged with the
+    /// parent's trace (`TRACESTATE`).
+    pub fn new(
+        parent: Option<Parent>,
+        run: u128,
+        is_sampled: impl FnOnce(u128) -> bool,
+        state: &str,
+        propagates: bool,
+    ) -> Trace {
         let id = parent.map_or(run.max(1), |parent| parent.trace);
         let state = if parent.is_some() && is_printable(state) { state.trim().to_owned() } else { String::new() };
-        let trace = Trace {
+        let root = span_of(id, run, "run");
+        Trace {
             id,
             run,
+            root,
             parent: parent.map(|parent| parent.span),
-            sampled,
+            sampled: is_sampled(id),
             state,
             propagates,
-            open: Mutex::new(0),
+            open: Mutex::new(root),
             checks: AtomicU32::new(0),
-        };
-        trace.set_open(trace.root());
-        trace
+        }
     }
 
     /// Returns the trace's id.
@@ -102,17 +134,12 @@ impl Trace {
 
     /// Returns the id of the span of this name.
     pub fn span(&self, name: &str) -> u64 {
-        let mut hash = Sha256::new();
-        hash.update(self.id.to_be_bytes());
-        hash.update(self.run.to_be_bytes());
-        hash.update(name.as_bytes());
-        let bytes: [u8; 8] = hash.finalize()[..8].try_into().expect("eight bytes of a digest");
-        u64::from_be_bytes(bytes).max(1)
+        span_of(self.id, self.run, name)
     }
 
     /// Returns the id of the run's own span.
     pub fn root(&self) -> u64 {
-        self.span("run")
+        self.root
     }
 
     /// Returns the id of a call's span.
@@ -135,25 +162,35 @@ impl Trace {
         *self.open.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = span;
     }
 
-    /// Returns the headers of a request to a server, in the span that is under way.
-    pub fn headers(&self) -> Vec<(&'static str, String)> {
-        let open = *self.open.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        self.context(open).into_iter().zip(["traceparent", "tracestate"]).map(|(value, name)| (name, value)).collect()
+    /// Returns what a server is told in the span that is under way.
+    pub fn context_of_open(&self) -> Context {
+        self.context(*self.open.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
-    /// Returns the variables of a program that is started in a span.
-    pub fn variables(&self, span: u64) -> Vec<(&'static str, String)> {
-        self.context(span).into_iter().zip(["TRACEPARENT", "TRACESTATE"]).map(|(value, name)| (name, value)).collect()
+    /// Returns what is told to programs and servers that belong to the run as a whole.
+    pub fn context_of_run(&self) -> Context {
+        self.context(self.root)
     }
 
-    fn context(&self, span: u64) -> Vec<String> {
+    /// Returns what is told to whatever is started in a span.
+    pub fn context(&self, span: u64) -> Context {
         if !self.propagates {
-            return Vec::new();
+            return Context::NONE;
         }
-        let parent = format!("00-{:032x}-{span:016x}-{:02x}", self.id, u8::from(self.sampled));
-        let state = Some(self.state.clone()).filter(|state| !state.is_empty());
-        std::iter::once(parent).chain(state).collect()
+        Context {
+            parent: Some(format!("00-{:032x}-{span:016x}-{:02x}", self.id, u8::from(self.sampled))),
+            state: Some(self.state.clone()).filter(|state| !state.is_empty()),
+        }
     }
+}
+
+fn span_of(trace: u128, run: u128, name: &str) -> u64 {
+    let mut hash = Sha256::new();
+    hash.update(trace.to_be_bytes());
+    hash.update(run.to_be_bytes());
+    hash.update(name.as_bytes());
+    let bytes: [u8; 8] = hash.finalize()[..8].try_into().expect("eight bytes of a digest");
+    u64::from_be_bytes(bytes).max(1)
 }
 
 /// A `tracestate` goes into headers and variables as it is.
@@ -189,21 +226,27 @@ mod tests {
 
     #[test]
     fn programs_and_servers_are_told_the_span_that_they_are_started_in() {
-        let trace = Trace::new(Parent::parse(PARENT), 7, true, "a=1,b=2", true);
+        let trace = Trace::new(Parent::parse(PARENT), 7, |_| true, "a=1,b=2", true);
         assert_eq!(trace.id_text(), "4bf92f3577b34da6a3ce929d0e0e4736");
         let call = trace.call("c1");
         let expected = format!("00-{}-{call:016x}-01", trace.id_text());
-        assert_eq!(trace.variables(call), [("TRACEPARENT", expected), ("TRACESTATE", "a=1,b=2".to_owned())]);
+        let context = trace.context(call);
+        assert_eq!(
+            context.headers().collect::<Vec<_>>(),
+            [("traceparent", expected.as_str()), ("tracestate", "a=1,b=2")]
+        );
+        let variables = [("TRACEPARENT".to_owned(), expected.clone()), ("TRACESTATE".to_owned(), "a=1,b=2".to_owned())];
+        assert_eq!(context.variables().collect::<Vec<_>>(), variables);
         trace.set_open(call);
-        assert_eq!(trace.headers()[0].1, trace.variables(call)[0].1);
-        let silent = Trace::new(None, 7, true, "a=1", false);
-        assert!(silent.headers().is_empty() && silent.variables(1).is_empty());
-        assert_eq!(Trace::new(None, 7, true, "a=1", true).state(), "");
+        assert_eq!(trace.context_of_open(), context);
+        let silent = Trace::new(None, 7, |_| true, "a=1", false);
+        assert_eq!([silent.context_of_open(), silent.context(1)], [Context::NONE, Context::NONE]);
+        assert_eq!(Trace::new(None, 7, |_| true, "a=1", true).state(), "");
     }
 
     #[test]
     fn two_runs_in_one_trace_have_different_spans() {
-        let run = |number| Trace::new(Parent::parse(PARENT), number, true, "", true);
+        let run = |number| Trace::new(Parent::parse(PARENT), number, |_| true, "", true);
         assert_eq!(run(1).id(), run(2).id());
         assert_ne!(run(1).root(), run(2).root());
     }

@@ -121,6 +121,12 @@ pub fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
+/// Refuses `old` that is a long part of a repetition: it begins nearly everywhere.
+fn too_many(text: &str, old: &str, stage: Stage) -> Found {
+    let first = key::occurrences(text, old).take(2);
+    Some(Err(Failure::WrongCount { stage, lines: first.map(|at| line_of(text, at)).collect() }))
+}
+
 /// The byte order mark.
 const MARK: char = '\u{feff}';
 
@@ -145,7 +151,8 @@ impl Search<'_> {
         let bytes = self.text.as_bytes();
         // What begins or ends inside a `\r\n` would leave half of it behind.
         let splits = |at: usize| at > 0 && bytes[at - 1] == b'\r' && bytes.get(at) == Some(&b'\n');
-        let places = key::occurrences(self.text, old).map(|at| at..at + old.len());
+        let Some(found) = key::few_occurrences(self.text, old) else { return too_many(self.text, old, Stage::Exact) };
+        let places = found.into_iter().map(|at| at..at + old.len());
         let places = places.filter(|place| !splits(place.start) && !splits(place.end));
         self.settle(places.map(|place| Spot::given(self.text, place, false, Stage::Exact)).collect(), &[], form, None)
     }
@@ -158,8 +165,8 @@ impl Search<'_> {
     fn exactly(&mut self, form: &Form, stage: Stage) -> Found {
         let text = self.text;
         let plain = self.plain.get_or_insert_with(|| PlainEnds::new(text));
-        let places =
-            key::occurrences(&plain.text, &form.old).map(|at| plain.original(at)..plain.original(at + form.old.len()));
+        let Some(found) = key::few_occurrences(&plain.text, &form.old) else { return too_many(text, &form.old, stage) };
+        let places = found.into_iter().map(|at| plain.original(at)..plain.original(at + form.old.len()));
         let mut spots: Vec<Spot> = places.map(|place| Spot::given(text, place, false, Stage::LineEnds)).collect();
         if spots.is_empty()
             && !text.ends_with('\n')
@@ -188,7 +195,11 @@ impl Search<'_> {
         let old: Vec<&str> = form.old.split('\n').collect();
         let key = self.key.get_or_insert_with(|| Key::new(text, true));
         let (mut spots, mut odd) = (Vec::new(), Vec::new());
-        for place in key.find(&old_key) {
+        let longest = text.split('\n').map(str::len).max().unwrap_or_default();
+        let is_few = |places: &Vec<_>| places.len().saturating_mul(form.old.len() + longest) <= key::MOST_COMPARED;
+        // Whichever of too many was meant, it is not the only one.
+        let Some(places) = key.find(&old_key).filter(is_few) else { return (spots, odd) };
+        for place in places {
             match spot::window(text, key, &place, &old) {
                 Window::Place(spot) if spot.fits(text, form.borders) => spots.push(spot),
                 Window::Odd(at) if form.borders == Borders::Any => odd.push(at),

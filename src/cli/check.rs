@@ -10,6 +10,7 @@ use super::workspace::WorkspaceArgs;
 /// What stands below the flags.
 pub const EXAMPLE: &str = "\
 Example:
+  qwen check change --staged
   qwen check changelog --file=CHANGELOG.md --heading=1.4.0 --since=v1.3.0
   qwen check markdown-shape docs/en.md docs/de.md
   qwen check repeat --times=30 -- cargo test flaky";
@@ -28,6 +29,26 @@ pub enum CheckVerb {
         /// The commit before the first one that may be named
         #[arg(long, value_name = "REV", value_parser = NonEmptyStringValueParser::new())]
         since: String,
+        /// Where to work.
+        #[command(flatten)]
+        workspace: WorkspaceArgs,
+    },
+    /// Search a change for secrets, links that lead out and invisible characters; no model is asked
+    ///
+    /// Finds also files for secrets and new submodules. Sends nothing. Exit code 1 if one of them is an error.
+    Change {
+        /// Look at the staged changes [default: tracked files that differ from HEAD]
+        #[arg(long, conflicts_with = "range")]
+        staged: bool,
+        /// Look at these commits, as A..B or A...B
+        #[arg(long, value_name = "RANGE", value_parser = super::values::range)]
+        range: Option<String>,
+        /// Policy file or built-in policy with `secrets.patterns` and `secrets.ignore`
+        #[arg(long, value_name = "FILE|NAME", value_parser = NonEmptyStringValueParser::new())]
+        policy: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
         /// Where to work.
         #[command(flatten)]
         workspace: WorkspaceArgs,

@@ -69,6 +69,8 @@ pub struct Facts {
     pub sandbox: Vec<Fact>,
     /// Tools that are not registered, and why; MCP servers.
     pub tools: Vec<Fact>,
+    /// Where runs are reported; empty if they are not.
+    pub telemetry: Vec<Fact>,
     /// What should be looked at but does not stop a run.
     pub warnings: Vec<String>,
     /// What stops a run; with any of them `doctor` ends with their code.
@@ -237,6 +239,7 @@ impl Facts {
             ("git", &self.git),
             ("sandbox", &self.sandbox),
             ("tools", &self.tools),
+            ("telemetry", &self.telemetry),
         ] {
             if facts.is_empty() {
                 continue;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::values::{duration, not_blank};
 use super::workspace::WorkspaceArgs;
@@ -14,6 +14,7 @@ Example:
   qwen hook install --pre-commit --prepare-commit-msg
   git commit                       reviews the staged changes, for at most 10 s
   QWEN_HOOK=0 git commit           commits without a review
+  QWEN_HOOK=advise git commit      reviews, and commits whatever is found
   QWEN_HOOK_DRY_RUN=1 git commit   prints the prompt and sends nothing
 Without a server or key, or out of time, the commit continues; --require stops it (exit code 75).";
 
@@ -25,6 +26,13 @@ pub enum HookVerb {
         /// What every hook takes.
         #[command(flatten)]
         common: HookArgs,
+        /// What the hook does [default: block] [env: QWEN_HOOK]
+        #[arg(long, value_name = "MODE", value_enum)]
+        mode: Option<HookMode>,
+        /// Commits to review instead of the staged changes, as A..B or A...B [env: PRE_COMMIT_FROM_REF,
+        /// PRE_COMMIT_TO_REF]
+        #[arg(long, value_name = "RANGE", value_parser = super::values::range)]
+        range: Option<String>,
     },
     /// Draft the commit message before the editor opens; never stops a commit
     PrepareCommitMsg {
@@ -71,6 +79,18 @@ pub enum HookVerb {
         #[command(flatten)]
         workspace: WorkspaceArgs,
     },
+}
+
+/// What the pre-commit hook does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum HookMode {
+    /// Review; an error that is certain stops the commit
+    #[default]
+    Block,
+    /// Review; nothing stops the commit
+    Advise,
+    /// Ask no model: look for secrets, links and invisible characters; an error stops the commit
+    Local,
 }
 
 /// What every hook takes.

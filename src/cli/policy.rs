@@ -29,8 +29,8 @@ pub enum PolicyVerb {
     },
     /// Print the smallest policy that allows a recorded dry run
     Init {
-        /// Events from --events-file; `-` reads standard input
-        #[arg(long, value_name = "EVENTS")]
+        /// Events from --events-file, or the id of a kept run; `-` reads standard input
+        #[arg(long, value_name = "EVENTS|RUN_ID")]
         from: PathBuf,
     },
     /// Approve this checkout's .qwen/**, .mcp.json and .env; a changed file revokes the approval

@@ -57,6 +57,8 @@ pub struct FromHook {
     pub index: Option<PathBuf>,
     /// The commit that is looked at; `None`: what the index holds.
     pub revision: Option<String>,
+    /// The commits that are looked at in the place of the index.
+    pub range: Option<String>,
     /// Nothing is sent: the answer is what would be.
     pub shows_request: bool,
 }

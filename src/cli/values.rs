@@ -67,6 +67,14 @@ pub fn share(text: &str) -> Result<f64, String> {
     plain_number(text).filter(|n| *n <= 1.0).ok_or_else(|| format!("`{text}` is not between 0 and 1"))
 }
 
+/// Parses a range of commits: `A..B` or `A...B`.
+pub fn range(text: &str) -> Result<String, String> {
+    match text.contains("..") && !text.starts_with('-') {
+        true => Ok(text.to_owned()),
+        false => Err("write a range as A..B or A...B".to_owned()),
+    }
+}
+
 /// Parses text that may not be blank.
 pub fn not_blank(text: &str) -> Result<String, String> {
     if text.trim().is_empty() { Err("may not be empty".into()) } else { Ok(text.to_owned()) }

@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dy
     };
     let applied = apply(&request, &rules, &site)?;
     match arguments.output_format.unwrap_or_default() {
-        Format::Text => print(out, &text(&applied, arguments, &appearance(environment))),
+        Format::Text => print(out, &text(&applied, arguments, site.repository.is_some(), &appearance(environment))),
         Format::Patch => super::console::print_bytes(out, &applied.delivered.patch),
         Format::Json | Format::StreamJson | Format::Result => {
             print(out, &(to_line(&object(&applied, &run_id, site.root)) + "\n"))
@@ -132,7 +132,7 @@ fn delivery(arguments: &ApplyArgs) -> Result<Delivery, CommandError> {
 }
 
 /// Says what happened, one file a line.
-fn text(applied: &Applied, arguments: &ApplyArgs, look: &Appearance) -> String {
+fn text(applied: &Applied, arguments: &ApplyArgs, in_git: bool, look: &Appearance) -> String {
     let Applied { delivered, merged, is_empty, taken_back, chosen, checks } = applied;
     let mut notes: Vec<String> =
         taken_back.iter().map(|run| format!("rolled back the interrupted delivery of run {run}")).collect();
@@ -150,6 +150,11 @@ fn text(applied: &Applied, arguments: &ApplyArgs, look: &Appearance) -> String {
     if chosen.as_ref().is_some_and(|chosen| chosen.number < chosen.of || chosen.hunks.len() > chosen.number) {
         let again = checks.iter().map(|check| ("the checks ran on the whole change; run them again", check.clone()));
         ended.next.extend(again);
+        if delivered.applied && in_git {
+            ended
+                .notes
+                .push("the other hunks stay in the proposal; commit these files before you apply more of them".into());
+        }
     }
     if delivered.record.is_some() {
         let directory = arguments.workspace.cd.as_ref().map(|cd| words::for_shell(&cd.to_string_lossy()));
@@ -165,15 +170,9 @@ fn text(applied: &Applied, arguments: &ApplyArgs, look: &Appearance) -> String {
 /// Says how much changed, and where it went.
 fn headline(applied: &Applied, check: bool) -> String {
     let Delivered { files, commit, branch, .. } = &applied.delivered;
-    let sum = |lines: fn(&FileReport) -> u64| files.iter().map(lines).sum();
-    let lines = words::lines(sum(|file| file.added), sum(|file| file.removed));
-    let number = count(files.len() as u64, "file");
-    let mut text = match (branch, commit) {
-        (Some(branch), Some(commit)) => format!("{number} committed to {branch} as {}", words::commit(commit)),
-        (None, Some(commit)) => format!("{number} committed as {}", words::commit(commit)),
-        _ if check => format!("{number} would change"),
-        _ => format!("{number} changed"),
-    };
+    let (added, removed) = FileReport::lines(files);
+    let lines = words::lines(added, removed);
+    let mut text = words::delivered(files.len(), branch.as_deref(), commit.as_deref(), !check);
     if !lines.is_empty() {
         text.push_str(&format!(", {lines}"));
     }

@@ -7,16 +7,25 @@ use std::time::Duration;
 use super::console::{print, read};
 use super::error::{CheckError, CommandError};
 use crate::cli::check::CheckVerb;
+use crate::cli::run::FromHook;
+use crate::emit::safe::one_line;
+use crate::emit::to_pretty;
 use crate::exit::Exit;
 use crate::git::repository::Repository;
+use crate::policy::redact::Secrets;
 use crate::policy::{Denial, Policy};
+use crate::recipe::file::{DiffKind, Severity};
 use crate::run::Failure;
+use crate::run::error::SetupError;
+use crate::run::output::masking::secret_variables;
 use crate::run::place::Place;
 use crate::run::recipe::checks::{self, Action};
+use crate::run::recipe::diff::{ChangeReader, Looked};
 use crate::run::runner::{Runner, RunnerOptions};
 use crate::sandbox::Demand;
 use crate::settings::Environment;
 use crate::tools::Variables;
+use crate::verify::findings;
 use crate::verify::shape;
 
 /// What a command may take in all.
@@ -45,6 +54,23 @@ pub(super) async fn run(verb: &CheckVerb, environment: &Environment, out: &mut d
             let before = place.repository().and_then(committed).unwrap_or_default();
             shape::changelog(&String::from_utf8_lossy(&before), &after, heading, &commits)
         }
+        CheckVerb::Change { staged, range, policy, json, workspace } => {
+            let place = Place::open(workspace.cd.as_deref(), environment)?;
+            let kind = match (staged, range) {
+                (true, _) => DiffKind::Staged,
+                (false, Some(_)) => DiffKind::Range,
+                (false, None) => DiffKind::Worktree,
+            };
+            let policy = place.policy(policy.as_deref(), false, environment)?.policy;
+            let found = local(&place, &policy, environment, (kind, range.as_deref()), None)?.findings;
+            let has_error = found.iter().any(|finding| finding.severity == Severity::Error);
+            let text = match json {
+                true => to_pretty(&serde_json::json!({ "findings": found })) + "\n",
+                false => found.iter().map(|finding| one_line(&findings::line(finding)) + "\n").collect(),
+            };
+            print(out, &text)?;
+            return Ok(if has_error { Exit::Failed } else { Exit::Ok });
+        }
         CheckVerb::Repeat { times, summary: _, workspace, command } => {
             let place = Place::open(workspace.cd.as_deref(), environment)?;
             return repeat(&place, *times, command, environment, out).await;
@@ -54,6 +80,27 @@ pub(super) async fn run(verb: &CheckVerb, environment: &Environment, out: &mut d
         print(out, &format!("{problem}\n"))?;
     }
     Ok(if problems.is_empty() { Exit::Ok } else { Exit::Failed })
+}
+
+/// Finds problems of a change that no model is needed for; paths are relative to the repository.
+pub(super) fn local(
+    place: &Place,
+    policy: &Policy,
+    environment: &Environment,
+    (kind, range): (DiffKind, Option<&str>),
+    from_hook: Option<&FromHook>,
+) -> Result<Looked, Failure> {
+    let repository =
+        place.repository().ok_or_else(|| CheckError::Change("there is no git repository here".to_owned()))?;
+    let secrets = Secrets::new(&secret_variables(environment, None, None), &policy.secret_patterns())
+        .map_err(SetupError::SecretPatterns)?;
+    let facts = place.facts(environment);
+    let reader = ChangeReader { repository, policy, facts: &facts, secrets: &secrets, from_hook };
+    let mut looked = reader.local(kind, range).map_err(CheckError::Change)?;
+    for finding in looked.findings.iter_mut().filter(|_| !repository.prefix.is_root()) {
+        finding.path = format!("{}/{}", repository.prefix, finding.path);
+    }
+    Ok(looked)
 }
 
 async fn repeat(

@@ -10,6 +10,7 @@ use crate::exit::Exit;
 use crate::policy::Policy;
 use crate::run::Failure;
 use crate::run::error::{PolicyError, SetupError};
+use crate::run::output::outputs;
 use crate::run::rules::policy_layers;
 use crate::settings::Environment;
 
@@ -29,8 +30,13 @@ pub(super) fn appearance(environment: &Environment) -> Appearance {
     if !stdout.is_terminal() {
         return Appearance { width: usize::MAX, ..Appearance::from_environment(None, false, get) };
     }
-    let columns = rustix::termios::tcgetwinsize(&stdout).ok().map(|size| size.ws_col).filter(|columns| *columns > 0);
-    Appearance::from_environment(columns, Colours::from_environment(Colour::Auto, get).on(true), get)
+    let colours = Colours::from_environment(Colour::Auto, get).on(true);
+    outputs::appearance(environment, rustix::termios::tcgetwinsize(&stdout), colours)
+}
+
+/// Returns how a pager shows text that a person sends through a pipe: as wide as the terminal of standard error.
+pub(super) fn of_a_pipe(environment: &Environment) -> Appearance {
+    outputs::appearance(environment, rustix::termios::tcgetwinsize(std::io::stderr()), false)
 }
 
 pub(super) fn print(out: &mut dyn Write, text: &str) -> Result<Exit, Failure> {

@@ -14,10 +14,12 @@ use crate::run::prompt::context::{self, ContextSources};
 use crate::run::prompt::slash_command::Commands;
 use crate::run::rules::trust::Trusted;
 use crate::run::runner::servers;
+use crate::run::stages::telemetry::of_settings;
 use crate::sandbox::doctor::{diagnose, means};
 use crate::sandbox::{Tier, own_executable};
 use crate::settings::keys::{self, EndpointOptions};
 use crate::settings::{self, Environment, Loaded, Settings, providers};
+use crate::telemetry::{self, Config, Wishes};
 use crate::tool_name::ToolId;
 use crate::workspace::temporary::Temporary;
 
@@ -96,6 +98,7 @@ impl Examination<'_> {
         self.facts.warnings.extend(loaded.warnings.iter().cloned());
         self.facts.add_settings(&loaded.settings);
         self.tools(&loaded);
+        self.telemetry(&loaded.settings);
         let settings = providers::applied(&loaded.settings, &loaded.environment, None, false);
         let endpoint = |offline| {
             let options = EndpointOptions { offline, ..EndpointOptions::default() };
@@ -140,6 +143,33 @@ impl Examination<'_> {
             self.see(Seen::new(Mark::Note, "", text));
         }
         self.facts.warnings.extend(incomplete);
+    }
+
+    fn telemetry(&mut self, settings: &Settings) {
+        let (wishes, mut warnings) = (of_settings(&settings.telemetry), Vec::new());
+        let variables = &self.environment.variables;
+        let resolved = Config::resolve(variables, &Wishes::default(), &wishes, false, &mut warnings);
+        self.facts.warnings.extend(warnings);
+        let config = match resolved {
+            Ok(Some(config)) => config,
+            Ok(None) => return,
+            Err(error) => {
+                let hint = "correct it, or leave runs unreported with OTEL_SDK_DISABLED=true".to_owned();
+                return self.problem("telemetry", error.to_string(), Some(hint), Exit::Config);
+            }
+        };
+        let places = config.targets.places();
+        let contents =
+            if config.contents { "with what is said, read and run" } else { "without what is said, read and run" };
+        let named: Vec<String> = places.iter().map(|(signal, place)| format!("{signal} to {place}")).collect();
+        let text = format!("{}; {contents}", named.join(", "));
+        self.see(Seen::new(Mark::Good, "telemetry", text));
+        self.facts.telemetry.extend(places.into_iter().map(|(signal, place)| Fact::new(signal, place)));
+        self.facts.telemetry.push(Fact::new("contents", contents));
+        for (variable, names) in telemetry::headers(variables) {
+            let masked: Vec<String> = names.iter().map(|name| format!("{name}=***")).collect();
+            self.facts.telemetry.push(Fact::new("headers", masked.join(",")).from(variable));
+        }
     }
 
     fn policy(&mut self, trusted: &Trusted, settings: &Settings) -> Result<(), Failure> {

@@ -170,6 +170,9 @@ pub(super) enum CheckError {
     /// The commits cannot be listed.
     #[error("{0}")]
     Commits(String),
+    /// The change cannot be read.
+    #[error("{0}")]
+    Change(String),
     /// The command cannot be run.
     #[error("{reason}")]
     Denied { reason: String, hint: Option<String> },
@@ -182,7 +185,7 @@ impl CliError for CheckError {
     fn exit(&self) -> Exit {
         match self {
             CheckError::NotRevision(_) | CheckError::Denied { .. } => Exit::Usage,
-            CheckError::Commits(_) => Exit::Input,
+            CheckError::Commits(_) | CheckError::Change(_) => Exit::Input,
             CheckError::NoProgram(_) => Exit::Failed,
         }
     }
@@ -190,7 +193,9 @@ impl CliError for CheckError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match self {
             CheckError::NotRevision(_) => "name a tag or commit",
-            CheckError::Commits(_) => "run it in the repository, with a revision that exists there",
+            CheckError::Commits(_) | CheckError::Change(_) => {
+                "run it in the repository, with a revision that exists there"
+            }
             CheckError::Denied { hint, .. } => hint.as_deref().unwrap_or("put it into a script"),
             CheckError::NoProgram(_) => return None,
         }))
@@ -259,7 +264,8 @@ impl CliError for UndoError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match self {
             UndoError::Records { .. } => "nothing was changed",
-            UndoError::NoRecord { .. } => {
+            UndoError::NoRecord { run: Some(_), .. } => "`qwen undo --list` names the runs with a record",
+            UndoError::NoRecord { run: None, .. } => {
                 "undo runs with --apply or --commit and without --no-undo; other runs keep no record"
             }
             UndoError::Interrupted(_) => "remove the cause, then run `qwen undo` again: it continues where it stopped",

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write};
 
 use clap::CommandFactory as _;
 
-use super::console::{appearance, print};
+use super::console::{appearance, of_a_pipe, print};
 use super::error::HelpError;
 use crate::base::document::yaml::nearest;
 use crate::cli::Cli;
@@ -40,10 +40,12 @@ fn list(pages: &[Page]) -> String {
     rows.collect::<String>() + "\nShow a page: qwen help TOPIC; flags and commands: qwen --help\n"
 }
 
-/// Returns a page as a terminal shows it; anything else gets the Markdown.
+/// Returns a page as a terminal shows it, without colours where a person sends it through a pipe; programs get the
+/// Markdown.
 fn shown(page: &Page, environment: &Environment) -> String {
-    match std::io::stdout().is_terminal() {
-        true => manual_page(&page.text, &appearance(environment)),
-        false => page.text.clone(),
+    match (std::io::stdout().is_terminal(), std::io::stderr().is_terminal()) {
+        (true, _) => manual_page(&page.text, &appearance(environment)),
+        (false, true) => manual_page(&page.text, &of_a_pipe(environment)),
+        (false, false) => page.text.clone(),
     }
 }

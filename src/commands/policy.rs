@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::console::{alone, print, read};
 use super::error::{CommandError, RulesError};
+use super::kept;
 use crate::cli::WorkspaceArgs;
 use crate::cli::policy::{JudgeArgs, PolicyVerb};
 use crate::emit::safe::escape;
@@ -182,7 +183,12 @@ fn trust(
 /// Writes the smallest policy that would have allowed every call of a recorded run.
 fn init(from: &Path, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let path = || from.display().to_string();
-    let text = String::from_utf8(read(from, environment)?).map_err(|_| RulesError::NotEvents(path()))?;
+    let place = Place::open(None, environment)?;
+    let events = match kept::named(from, &place, environment)? {
+        Some(run) => run.events().map_err(CommandError::input(from))?,
+        None => read(from, environment)?,
+    };
+    let text = String::from_utf8(events).map_err(|_| RulesError::NotEvents(path()))?;
     let mut calls = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let event: Event =
@@ -194,7 +200,6 @@ fn init(from: &Path, environment: &Environment, out: &mut dyn Write) -> Result<E
     if calls.is_empty() {
         return Err(RulesError::NoCalls(path()).into());
     }
-    let place = Place::open(None, environment)?;
     let suggested = suggest::policy(&calls, &place.facts(environment));
     print(out, &suggested)
 }

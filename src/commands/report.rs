@@ -1,6 +1,6 @@
 //! Runs `qwen report`: shows what a run wrote as one page.
 
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
 use super::console::{print, print_bytes, read};
@@ -42,6 +42,9 @@ pub(super) fn run(
     may_replace(&path, &checkouts, &to)?;
     write_whole(&path, &checkouts, page(&material, &name).as_bytes()).map_err(unwritten)?;
     print(out, &format!("{}\n", one_line(&to.display().to_string())))?;
+    if arguments.output.is_none() && std::io::stderr().is_terminal() && place.repository().is_some() {
+        let _closed = writeln!(err, "git does not ignore this file; -o writes it elsewhere");
+    }
     if arguments.open
         && let Err(problem) = open(&path, &place, environment)
     {

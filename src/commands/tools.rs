@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::console::{print, read};
 use super::error::{CallError, CommandError};
 use super::mcp::{Found, find};
+use crate::base::trace::Context;
 use crate::cli::tools::ToolsVerb;
 use crate::deliver::{self, Delivery, Gate, Site};
 use crate::emit::to_pretty;
@@ -150,7 +151,7 @@ async fn call(
         limits: &limits,
         runner: &runner,
         media: false,
-        traced: &[],
+        traced: &Context::NONE,
     };
     let output = prepared.call.run(&grant, &context).await;
     servers.close().await;

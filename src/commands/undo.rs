@@ -2,13 +2,14 @@
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::console::{appearance, print};
 use super::error::UndoError;
 use crate::bounded;
 use crate::cli::undo::UndoArgs;
 use crate::deliver::{self, Steps, UndoReport, journal};
+use crate::emit::safe::one_line;
 use crate::emit::words::count;
 use crate::emit::{Appearance, Ended, Format, Mark, to_line};
 use crate::exit::Exit;
@@ -25,9 +26,12 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
     let name = journal::quoted(root.as_os_str().as_bytes());
     of_an_earlier_version(&name, arguments.run_id.as_ref(), state)?;
     let records = deliver::records(&folder).map_err(failed)?;
-    let wanted = records
-        .iter()
-        .find(|(_, record)| record.root == name && arguments.run_id.as_ref().is_none_or(|id| record.run_id == *id));
+    let here: Vec<_> = records.into_iter().filter(|(_, record)| record.root == name).collect();
+    let format = arguments.output_format.unwrap_or_default();
+    if arguments.list {
+        return print(out, &listed(&here, format));
+    }
+    let wanted = here.iter().find(|(_, record)| arguments.run_id.as_ref().is_none_or(|id| record.run_id == *id));
     let Some((record, _)) = wanted else {
         let (run, root) = (arguments.run_id.clone(), root.display().to_string());
         return Err(UndoError::NoRecord { run, root }.into());
@@ -37,12 +41,41 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
         false => failed(error.cause),
         true => UndoError::Interrupted(error.cause),
     })?;
-    let format = arguments.output_format.unwrap_or_default();
-    print(out, &shown(&report, was_undone, format, &appearance(environment)))?;
+    let others = here.iter().any(|(folder, other)| folder != record && other.state == journal::State::Done);
+    print(out, &shown(&report, was_undone, others, format, &appearance(environment)))?;
     Ok(if report.left_alone.is_empty() && report.untidy.is_empty() { Exit::Ok } else { Exit::Conflict })
 }
 
-fn shown(report: &UndoReport, was_undone: bool, format: Format, look: &Appearance) -> String {
+/// Lists the records, the newest first.
+fn listed(records: &[(PathBuf, journal::Record)], format: Format) -> String {
+    let is_undone = |record: &journal::Record| record.state == journal::State::Undone;
+    match format {
+        Format::Text | Format::Patch if records.is_empty() => "no run here has an undo record\n".to_owned(),
+        Format::Text | Format::Patch => records
+            .iter()
+            .map(|(_, record)| {
+                let time = record.time.get(..16).unwrap_or(&record.time).replace('T', " ");
+                let undone = if is_undone(record) { "  undone" } else { "" };
+                let files = count(record.files.len() as u64, "file");
+                one_line(&format!("{}  {time} UTC  {files}{undone}", record.run_id)) + "\n"
+            })
+            .collect(),
+        Format::Json | Format::StreamJson | Format::Result => {
+            let runs: Vec<_> = records
+                .iter()
+                .map(|(_, record)| {
+                    let files: Vec<&str> = record.files.iter().map(|file| file.path.as_str()).collect();
+                    serde_json::json!({
+                        "run_id": record.run_id, "time": record.time, "files": files, "undone": is_undone(record),
+                    })
+                })
+                .collect();
+            to_line(&serde_json::json!({"runs": runs})) + "\n"
+        }
+    }
+}
+
+fn shown(report: &UndoReport, was_undone: bool, others: bool, format: Format, look: &Appearance) -> String {
     let left_alone: Vec<String> = report.left_alone.iter().map(|path| path.to_string_lossy()).collect();
     let restored: Vec<String> = report.restored.iter().map(|path| path.to_string_lossy()).collect();
     match format {
@@ -50,9 +83,7 @@ fn shown(report: &UndoReport, was_undone: bool, format: Format, look: &Appearanc
             let is_whole = report.untidy.is_empty() && left_alone.is_empty();
             let number = |files: &[String]| count(files.len() as u64, "file");
             let mut headline = match was_undone {
-                true => {
-                    format!("Nothing to do: run {} is already undone; to undo an earlier run, name it", report.run_id)
-                }
+                true => format!("Nothing to do: run {} is already undone", report.run_id),
                 false => format!("{} restored", number(&restored)),
             };
             if !left_alone.is_empty() {
@@ -72,8 +103,8 @@ fn shown(report: &UndoReport, was_undone: bool, format: Format, look: &Appearanc
                 mark: if is_whole { Mark::Good } else { Mark::Partly },
                 headline,
                 files: restored.chain(kept).collect(),
-                notes: untidy.chain(warnings).collect(),
-                next: Vec::new(),
+                notes: untidy.chain(warnings).chain((!was_undone).then(|| format!("run {}", report.run_id))).collect(),
+                next: others.then(|| ("earlier runs", "qwen undo --list".to_owned())).into_iter().collect(),
             };
             ended.text(look)
         }

@@ -7,11 +7,14 @@ use super::ended::{self, Mark, indented};
 use super::kept::Next;
 use super::report::Report;
 use super::safe::one_line;
+use super::text::patch_bytes;
 use super::words::{self, count};
-use crate::event::RunFinished;
+use crate::change::patch_reader::Patch;
+use crate::change::selection::numbered;
+use crate::event::{PermissionDenial, RunFinished};
 use crate::exit::Exit;
 
-/// Returns the lines below the answer of a run: how it ended, what it took, and at most two commands to go on with.
+/// Returns the lines below the answer of a run: how it ended, what it took, and what to do next.
 pub(super) fn closing(end: &RunFinished, report: &Report, next: Next<'_>, look: &Appearance) -> Vec<String> {
     if report.ran.run_id.is_none() {
         return error(end, look);
@@ -22,9 +25,10 @@ pub(super) fn closing(end: &RunFinished, report: &Report, next: Next<'_>, look: 
         lines.extend(indented(&text, look));
     }
     lines.extend(indented(&totals(end, report), look));
-    let mut next = next_steps(end, report, next);
-    // A command that is cut is of no use.
-    next.retain(|(label, command)| label.width() + command.width() + 5 <= look.width);
+    if let Some(text) = left_out(end, report) {
+        lines.extend(indented(&text, look));
+    }
+    let next = next_steps(end, report, next, look);
     if next.is_empty()
         && let Some(hint) = end.error.as_ref().and_then(|error| error.hint.as_deref())
     {
@@ -52,11 +56,11 @@ pub(super) fn error(end: &RunFinished, look: &Appearance) -> Vec<String> {
 fn headline(end: &RunFinished, report: &Report) -> (Mark, String) {
     let code = end.exit.code();
     let message = end.error.as_ref().map_or("it failed", |error| error.message.as_str());
-    let refused = report.permission_denials.len() as u64;
+    let denied = report.permission_denials.len() as u64;
     match end.exit {
         Exit::Ok => (Mark::Good, done(end, report)),
-        Exit::Denied if end.error.as_ref().is_some_and(|error| error.code == "denied") && refused > 0 => {
-            (Mark::Partly, format!("{}; {} (exit {code})", done(end, report), refusals(refused)))
+        Exit::Denied if end.error.as_ref().is_some_and(|error| error.code == "denied") && denied > 0 => {
+            (Mark::Partly, format!("{}; {} (exit {code})", done(end, report), denials(denied)))
         }
         Exit::Gate => (Mark::Bad, format!("{} (exit {code})", findings(end))),
         Exit::Verify => (Mark::Bad, format!("Nothing changed: {message} (exit {code})")),
@@ -64,8 +68,15 @@ fn headline(end: &RunFinished, report: &Report) -> (Mark, String) {
     }
 }
 
-fn refusals(number: u64) -> String {
-    format!("the policy refused {}", count(number, "call"))
+fn denials(number: u64) -> String {
+    format!("the policy denied {}", count(number, "call"))
+}
+
+/// Tells a run that did everything but what was denied from one that failed.
+fn left_out(end: &RunFinished, report: &Report) -> Option<String> {
+    let what = if report.permission_denials.len() == 1 { "that call" } else { "those calls" };
+    let is_whole = matches!(headline(end, report), (Mark::Partly, _));
+    is_whole.then(|| format!("only {what} did not run; with --on-deny continue such a run ends with 0"))
 }
 
 /// Says what a run that came to its end did.
@@ -80,13 +91,11 @@ fn done(end: &RunFinished, report: &Report) -> String {
     }
     let lines = words::lines(report.stats.files.total_lines_added, report.stats.files.total_lines_removed);
     let lines = if lines.is_empty() { lines } else { format!(", {lines}") };
-    let files = count(changes.files.len() as u64, "file");
-    match (&end.branch, &end.commit) {
-        (Some(branch), Some(commit)) => format!("{files} committed to {branch} as {}{lines}", words::commit(commit)),
-        (None, Some(commit)) => format!("{files} committed as {}{lines}", words::commit(commit)),
-        _ if changes.applied => format!("{files} changed{lines}"),
-        _ => format!("{files} would change{lines}; nothing is written yet"),
-    }
+    let (branch, commit) = (end.branch.as_deref(), end.commit.as_deref());
+    let files = words::delivered(changes.files.len(), branch, commit, changes.applied);
+    let is_written = commit.is_some() || changes.applied;
+    let more = if is_written { "" } else { "; nothing is written yet" };
+    format!("{files}{lines}{more}")
 }
 
 /// Counts findings: `2 errors, 1 warning in 2 files`.
@@ -103,7 +112,7 @@ fn findings(end: &RunFinished) -> String {
     }
 }
 
-/// Says how the checks ended, and how many calls were refused, where the first line does not.
+/// Says how the checks ended, and how many calls were denied, where the first line does not.
 fn checks(end: &RunFinished, report: &Report) -> Option<String> {
     let mut parts = Vec::new();
     let last = report.verify.last().map_or(0, |check| check.attempt);
@@ -114,9 +123,9 @@ fn checks(end: &RunFinished, report: &Report) -> Option<String> {
         let most = ended.iter().map(|check| check.attempts).max().unwrap_or(0);
         parts.push(if last > 1 && most > 0 { format!("{which}, attempt {last} of {most}") } else { which });
     }
-    let refused = report.permission_denials.len() as u64;
-    if refused > 0 && end.exit != Exit::Denied {
-        parts.push(refusals(refused));
+    let denied = report.permission_denials.len() as u64;
+    if denied > 0 && end.exit != Exit::Denied {
+        parts.push(denials(denied));
     }
     (!parts.is_empty()).then(|| parts.join("; "))
 }
@@ -136,27 +145,51 @@ fn totals(end: &RunFinished, report: &Report) -> String {
     parts.join(", ")
 }
 
-/// Returns at most two commands that help now, each with what it is for.
-fn next_steps(end: &RunFinished, report: &Report, known: Next<'_>) -> Vec<(&'static str, String)> {
+/// Returns what helps now, each with what it is for: commands, and the rule that would allow a denied call. What does not
+/// fit into a line is left out: the end of a command that is cut would be missing.
+fn next_steps(end: &RunFinished, report: &Report, known: Next<'_>, look: &Appearance) -> Vec<(&'static str, String)> {
     let changes = &report.changes;
-    let mut next = Vec::new();
-    let command = report.permission_denials.iter().find_map(|denial| denial.tool_input["command"].as_str());
-    if end.exit == Exit::Denied
-        && let Some(command) = command.filter(|command| !command.contains(['\n', '\'']))
-    {
-        next.push(("see why", format!("qwen policy explain -- '{command}'")));
-    }
-    let report = known.command("report").filter(|_| known.kept);
+    let (was_denied, is_changed) = (end.exit == Exit::Denied, !changes.files.is_empty());
+    let is_open = is_changed && !changes.applied && end.commit.is_none();
     let is_whole = matches!(end.exit, Exit::Ok | Exit::Gate | Exit::Denied);
-    if changes.files.is_empty() || end.commit.is_some() {
-        next.extend(report.filter(|_| !end.findings.is_empty()).map(|command| ("look at it", command)));
-    } else if changes.applied {
-        next.extend(known.command("undo").map(|command| ("undo it", command)));
-    } else if end.exit == Exit::Verify {
-        next.extend(report.map(|command| ("the change is kept", command)));
-    } else if is_whole {
-        next.extend(report.filter(|_| next.is_empty()).map(|command| ("look at it", command)));
-        next.extend(known.apply().map(|command| ("apply it", command)));
+    let proposes = is_open && is_whole;
+    let shows_findings = !end.findings.is_empty() && (!is_changed || end.commit.is_some());
+    let mut next = Vec::new();
+    next.extend(rule_to_add(&report.permission_denials).filter(|_| is_whole));
+    if was_denied && report.ran.recipe.is_none() {
+        next.extend(
+            report.permission_denials.iter().find_map(|denial| known.explain(denial)).map(|why| ("see why", why)),
+        );
     }
+    let label = match end.exit {
+        Exit::Verify if is_open => Some("the change is kept"),
+        _ if proposes || was_denied || shows_findings => Some("look at it"),
+        _ => None,
+    };
+    next.extend(label.and_then(|label| Some((label, known.report()?))));
+    if is_changed && changes.applied && end.commit.is_none() {
+        next.extend(known.command("undo").map(|command| ("undo it", command)));
+    }
+    if let Some(command) = known.apply().filter(|_| proposes) {
+        let hunks = Patch::parse(&patch_bytes(&end.changes)).map_or(0, |patch| numbered(&patch).len());
+        let part = match hunks {
+            0 | 1 => None,
+            2 => Some(("apply a part", format!("{command} --hunks 1"))),
+            _ => Some(("apply a part", format!("{command} --hunks 1,3"))),
+        };
+        next.extend(part);
+        next.push(("apply it", command));
+    }
+    next.retain(|(_, text)| text.width() + 4 <= look.width);
     next
+}
+
+/// Returns the line of a policy that would allow the first denied call, if one line does.
+fn rule_to_add(denials: &[PermissionDenial]) -> Option<(&'static str, String)> {
+    let label = match denials.len() {
+        1 => "to allow it, add to the policy",
+        _ => "to allow the first one, add to the policy",
+    };
+    let line = denials.first()?.allow_with.as_ref().filter(|lines| !lines.contains('\n'))?;
+    Some((label, line.clone()))
 }

@@ -6,13 +6,16 @@ use std::io;
 use super::json::to_line;
 use super::report::Report;
 use super::words;
-use crate::event::Event;
+use crate::event::{Event, PermissionDenial};
 
 /// Bytes of what a call showed the model, or a person, that are kept.
 const MOST_SHOWN: usize = 64 << 10;
 
 /// Bytes of events that are kept; of a longer run the first ones and the end.
 const MOST_EVENTS: usize = 24 << 20;
+
+/// Policies that explain a call without being named.
+const USUAL_POLICIES: [&str; 3] = ["builtin:default", "builtin:edit", ".qwen/policy.yaml"];
 
 /// Writes a kept run: its id, its result object and its events.
 pub type Keep = Box<dyn FnMut(&str, &[u8], &[u8]) -> io::Result<()> + Send>;
@@ -33,17 +36,40 @@ pub struct GoesOn {
 pub(super) struct Next<'a> {
     /// Whether the run is kept.
     pub(super) kept: bool,
+    /// Where the policy is from.
+    policy: Option<&'a str>,
     directory: Option<&'a str>,
     file: Option<&'a str>,
 }
 
-impl Next<'_> {
+impl<'a> Next<'a> {
+    /// Adds where the policy is from.
+    pub(super) fn judged_by(self, policy: Option<&'a str>) -> Next<'a> {
+        Next { policy, ..self }
+    }
+
     /// Returns the command that applies the change; `None` where nothing holds it, or a name is unfit for a shell.
     pub(super) fn apply(&self) -> Option<String> {
         match self.file {
             Some(file) => Some(format!("{} {}", self.command("apply")?, words::for_shell(file)?)),
             None => self.command("apply").filter(|_| self.kept),
         }
+    }
+
+    /// Returns the command that shows the run as a page; `None` where it is not kept.
+    pub(super) fn report(&self) -> Option<String> {
+        self.command("report").filter(|_| self.kept)
+    }
+
+    /// Returns the command that explains why a call of a command was denied; `None` where a shell would read it in
+    /// another way.
+    pub(super) fn explain(&self, denial: &PermissionDenial) -> Option<String> {
+        let command = denial.tool_input["command"].as_str().filter(|command| !command.contains(['\n', '\'']))?;
+        let policy = match self.policy.filter(|policy| !USUAL_POLICIES.contains(policy)) {
+            Some(policy) => format!(" --policy {}", words::for_shell(policy)?),
+            None => String::new(),
+        };
+        Some(format!("{}{policy} -- '{command}'", self.command("policy explain")?))
     }
 
     /// Returns a command for the workspace of the run.
@@ -101,7 +127,7 @@ impl Record {
     /// Returns how to go on.
     pub(super) fn next(&self) -> Next<'_> {
         let GoesOn { directory, file, .. } = &self.goes_on;
-        Next { kept: self.kept, directory: directory.as_deref(), file: file.as_deref() }
+        Next { kept: self.kept, policy: None, directory: directory.as_deref(), file: file.as_deref() }
     }
 }
 

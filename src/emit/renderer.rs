@@ -463,8 +463,11 @@ impl Renderer {
     /// Returns what standard output gets at the end.
     fn product(&mut self, end: &RunFinished, report: &Report) -> Vec<u8> {
         match self.format {
-            Format::Text => text::answer(end, &report.changes.mode, &self.fold.findings(), self.reader),
-            Format::Patch => text::patch(end, self.reader),
+            Format::Text => {
+                let whole = self.record.next().report();
+                text::answer(end, &report.changes.mode, &self.fold.findings(), self.reader, whole.as_deref())
+            }
+            Format::Patch => text::patch(end, self.reader, self.record.next().report().as_deref()),
             Format::Result => format!("{}\n", to_line(report)).into_bytes(),
             Format::StreamJson => {
                 let messages = self.messages.result(report);

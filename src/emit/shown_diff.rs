@@ -20,8 +20,9 @@ const MOST_FILES: usize = 40;
 const WORDS_LINES: usize = 64;
 const WORDS_CHARACTERS: usize = 1000;
 
-/// Shows a patch; `files` says more about its files. Text that is not a patch is shown as it is.
-pub(super) fn shown_diff(patch: &[u8], files: &[FileReport], look: &Appearance) -> String {
+/// Shows a patch; `files` says more about its files, `whole` is the command that shows all of a long one. Text that is
+/// not a patch is shown as it is.
+pub(super) fn shown_diff(patch: &[u8], files: &[FileReport], whole: Option<&str>, look: &Appearance) -> String {
     let Ok(patch) = Patch::parse(patch) else { return escape(&String::from_utf8_lossy(patch)).into_owned() };
     let reports: BTreeMap<&str, &FileReport> = files.iter().map(|file| (file.path.as_str(), file)).collect();
     let mut shown = Shown { out: String::new(), lines: 0, hunk: 0, look };
@@ -38,8 +39,9 @@ pub(super) fn shown_diff(patch: &[u8], files: &[FileReport], look: &Appearance) 
     }
     if left_hunks > 0 {
         let more = count(left_hunks, "more hunk");
-        let text = format!("{} {more} in {}\n", look.ellipsis(), count(left_files.max(1), "file"));
-        shown.out.push_str(&text);
+        let text = format!("{} {more} in {}", look.ellipsis(), count(left_files.max(1), "file"));
+        let command = whole.map(|command| format!(": {}", look.paint(BOLD, command)));
+        shown.out.push_str(&format!("{text}{}\n", command.unwrap_or_default()));
     }
     shown.out
 }
@@ -218,7 +220,7 @@ mod tests {
     #[test]
     fn a_change_reads_without_colours() {
         let old = "1\n2\n3\n4\nfn delay(attempt)\n6\n";
-        insta::assert_snapshot!(shown_diff(&patch(old, &old.replace("(attempt)", "(attempt, longest)")), &[], &PLAIN), @r"
+        insta::assert_snapshot!(shown_diff(&patch(old, &old.replace("(attempt)", "(attempt, longest)")), &[], None, &PLAIN), @r"
         f  +1 -1
         [1] lines 2-6
            2  2
@@ -232,9 +234,9 @@ mod tests {
 
     #[test]
     fn changed_words_are_inverse_and_blanks_alone_are_not() {
-        let shown = shown_diff(&patch("let delay = 1;\n", "let delay = 2;\n"), &[], &COLOUR);
+        let shown = shown_diff(&patch("let delay = 1;\n", "let delay = 2;\n"), &[], None, &COLOUR);
         assert!(shown.contains("\u{1b}[7m"), "{shown:?}");
-        let shown = shown_diff(&patch("a();\n", "  a();\n"), &[], &COLOUR);
+        let shown = shown_diff(&patch("a();\n", "  a();\n"), &[], None, &COLOUR);
         assert!(!shown.contains("\u{1b}[7m"), "{shown:?}");
     }
 
@@ -242,9 +244,11 @@ mod tests {
     fn a_long_patch_is_cut_and_the_rest_is_counted() {
         let old: String = (0..9000).map(|n| format!("{n}\n")).collect();
         let new: String = (0..9000).map(|n| if n % 20 == 0 { format!("{n}!\n") } else { format!("{n}\n") }).collect();
-        let shown = shown_diff(&patch(&old, &new), &[], &PLAIN);
+        let shown = shown_diff(&patch(&old, &new), &[], None, &PLAIN);
         assert!(shown.lines().count() < 420);
         assert!(shown.ends_with("more hunks in 1 file\n"), "{}", shown.lines().last().unwrap());
+        let shown = shown_diff(&patch(&old, &new), &[], Some("qwen report"), &PLAIN);
+        assert!(shown.ends_with("more hunks in 1 file: qwen report\n"), "{}", shown.lines().last().unwrap());
     }
 
     fn without_styles(text: &str) -> String {
@@ -264,7 +268,7 @@ mod tests {
                 let counts = LineDiff::new(old.as_bytes(), new.as_bytes()).counts();
                 (counts.added as usize, counts.removed as usize)
             };
-            let shown = without_styles(&shown_diff(&patch(&old, &new), &[], &COLOUR));
+            let shown = without_styles(&shown_diff(&patch(&old, &new), &[], None, &COLOUR));
             prop_assert!(!shown.contains(is_active), "{shown:?}");
             let of = |sign: char| shown.lines().filter(|line| line.chars().nth(5) == Some(sign)).count();
             // Within a hunk the same lines may be paired in another way, never more of one sign than of the other.

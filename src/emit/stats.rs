@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{AssistantTurn, ChangesReport, DecisionRecord, SideRequest, TokenUsage, ToolResult};
+use crate::event::{AssistantTurn, ChangesReport, DecisionRecord, FileReport, SideRequest, TokenUsage, ToolResult};
 
 /// Counts of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -166,11 +166,8 @@ impl Stats {
     }
 
     /// Counts the lines of the changes, in the place of what was counted before.
-    pub(super) fn with_changes(mut self, changes: &ChangesReport) -> Stats {
-        self.files = FileTotals {
-            total_lines_added: changes.files.iter().map(|file| file.added).sum(),
-            total_lines_removed: changes.files.iter().map(|file| file.removed).sum(),
-        };
-        self
+    pub(super) fn with_changes(self, changes: &ChangesReport) -> Stats {
+        let (total_lines_added, total_lines_removed) = FileReport::lines(&changes.files);
+        Stats { files: FileTotals { total_lines_added, total_lines_removed }, ..self }
     }
 }

@@ -78,6 +78,16 @@ pub fn pull_request(report: &Report, about: &PullRequest<'_>) -> String {
     text
 }
 
+/// Says where the review page of a job is: this step cannot know whether a later one uploads it.
+pub fn review_page(report: &Report, run_url: &str, name: &str) -> String {
+    let proposes = !report.changes.files.is_empty() && !report.changes.applied && report.git.commit.is_none();
+    let apply = if proposes { format!("; `qwen apply {name}` applies the change in it") } else { String::new() };
+    format!(
+        "\n**Review page:** `{name}` in the [artifacts of this run]({run_url}#artifacts), if the job uploads the output \
+         `report-file`{apply}.\n"
+    )
+}
+
 /// Returns the summary of a job that pushed. `place` is trusted markdown.
 pub fn pushed(branch: &str, place: &str, files: &[FileReport]) -> String {
     format!(
@@ -115,9 +125,9 @@ pub fn headline(report: &Report) -> String {
         "denied" if report.error.as_ref().is_some_and(|error| error.code == "denied") => {
             let done =
                 if files > 0 { format!("{} proposed", count(files as u64, "changed file")) } else { "Done".to_owned() };
-            format!("⚠️ {done}; the policy refused {}", count(report.permission_denials.len() as u64, "call"))
+            format!("⚠️ {done}; the policy denied {}", count(report.permission_denials.len() as u64, "call"))
         }
-        "denied" => "⛔ The policy refused a call or the delivery".to_owned(),
+        "denied" => "⛔ The policy denied a call or the delivery".to_owned(),
         "refused_trigger" => "⛔ Not started: this event is not allowed to start a run".to_owned(),
         "verify_failed" => "❌ The change does not pass its checks, so it is not delivered".to_owned(),
         "limit" => "⏱️ Stopped at a limit".to_owned(),
@@ -288,7 +298,7 @@ fn denials(report: &Report) -> String {
         return String::new();
     }
     let mut text = format!(
-        "<details><summary>{} of the model refused by the policy</summary>\n\n| Tool | What | Why |\n|:---|:---|:---|\n",
+        "<details><summary>{} of the model denied by the policy</summary>\n\n| Tool | What | Why |\n|:---|:---|:---|\n",
         count(denials.len() as u64, "call")
     );
     for denial in denials.iter().take(OTHERS) {
@@ -434,7 +444,7 @@ mod tests {
         Thanks @octocat, fixes #1
         ```
 
-        <details><summary>1 call of the model refused by the policy</summary>
+        <details><summary>1 call of the model denied by the policy</summary>
 
         | Tool | What | Why |
         |:---|:---|:---|

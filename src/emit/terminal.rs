@@ -43,7 +43,7 @@ pub(super) struct TerminalLayout {
     turn: u32,
     numbered: u32,
     /// Denials whose results are still to come, by call.
-    refused: BTreeMap<String, PermissionDenial>,
+    denials: BTreeMap<String, PermissionDenial>,
     /// Lines that the running call added and removed so far.
     changed: (u64, u64),
     /// The attempt that a check refused, with how many there are.
@@ -51,6 +51,10 @@ pub(super) struct TerminalLayout {
     spent: Spent,
     /// Whether the live line says already that the model answers.
     answering: bool,
+    /// Where the policy is from.
+    policy: Option<String>,
+    /// How the last command of the running call ended, unless with 0.
+    command_end: Option<String>,
 }
 
 /// What the run used so far, for the live line.
@@ -77,10 +81,12 @@ impl TerminalLayout {
             verbosity,
             turn: 0,
             numbered: 0,
-            refused: BTreeMap::new(),
+            denials: BTreeMap::new(),
             changed: (0, 0),
             repair: None,
             answering: false,
+            policy: None,
+            command_end: None,
             spent: Spent::default(),
         }
     }
@@ -104,7 +110,7 @@ impl TerminalLayout {
             Event::Assistant(turn) => self.answered(turn),
             Event::ToolResult(result) => self.result(result),
             Event::Denied(denial) => {
-                self.refused.insert(denial.tool_use_id.clone(), (**denial).clone());
+                self.denials.insert(denial.tool_use_id.clone(), (**denial).clone());
             }
             Event::Retry(retry) => self.retried(retry),
             Event::ModelFallback { from, to } => self.note("model", &format!("{from} -> {to}")),
@@ -114,10 +120,13 @@ impl TerminalLayout {
                     self.row(Style::new(), kind, path, Keep::End, &words::lines(*added, *removed));
                 }
             }
-            Event::Command { argv, exit_code, duration_ms, .. } if self.verbosity >= Verbosity::Verbose => {
+            Event::Command { argv, exit_code, duration_ms, .. } => {
                 let code = exit_code.map_or("ended by a signal".to_owned(), |code| format!("exit {code}"));
-                let end = format!("{code}, {}", words::time(*duration_ms));
-                self.row(Style::new(), "command", &argv.join(" "), Keep::Beginning, &end);
+                if self.verbosity >= Verbosity::Verbose {
+                    let end = format!("{code}, {}", words::time(*duration_ms));
+                    self.row(Style::new(), "command", &argv.join(" "), Keep::Beginning, &end);
+                }
+                self.command_end = Some(code).filter(|_| *exit_code != Some(0));
             }
             Event::Verify(outcome) => self.checked(outcome),
             Event::SideRequest(request) => self.spent.add(&request.usage, request.cost_usd),
@@ -131,8 +140,7 @@ impl TerminalLayout {
             }
             Event::Warning { message } => self.wrapped(YELLOW, "warning", message),
             Event::Status { message, waited } => self.waited(message, *waited),
-            Event::Command { .. }
-            | Event::Redaction { .. }
+            Event::Redaction { .. }
             | Event::Decided(_)
             | Event::Budget(_)
             | Event::Todos { .. }
@@ -156,12 +164,13 @@ impl TerminalLayout {
         if report.ran.run_id.is_some() {
             self.gap();
         }
-        for line in closing(end, report, next, &self.look) {
+        for line in closing(end, report, next.judged_by(self.policy.as_deref()), &self.look) {
             self.screen.line(&line);
         }
     }
 
     fn started(&mut self, started: &RunStarted) {
+        self.policy = started.policy.layers.first().cloned();
         let plain = Style::new();
         let mut parts = vec![(BOLD, "qwen".to_owned())];
         if let Some(recipe) = &started.recipe {
@@ -214,6 +223,7 @@ impl TerminalLayout {
         }
         self.turn = turn;
         self.changed = (0, 0);
+        self.command_end = None;
         self.answering = false;
         self.waiting("waiting for the model");
     }
@@ -248,7 +258,8 @@ impl TerminalLayout {
 
     fn result(&mut self, result: &ToolResult) {
         let (added, removed) = std::mem::take(&mut self.changed);
-        if let Some(denial) = self.refused.remove(&result.call_id) {
+        let command_end = self.command_end.take();
+        if let Some(denial) = self.denials.remove(&result.call_id) {
             return self.denied(&denial, result);
         }
         let (verb, keep) = verb(&result.tool);
@@ -256,16 +267,13 @@ impl TerminalLayout {
         {
             return;
         }
-        let mut end = String::new();
-        if result.is_error {
-            end = format!("failed: {}", one_line(first_line(&result.content)));
+        let end = if result.is_error {
+            format!("failed: {}", one_line(first_line(&result.content)))
         } else {
-            end.push_str(&words::lines(added, removed));
-            if result.duration_ms >= 1000 {
-                end.push_str(if end.is_empty() { "" } else { ", " });
-                end.push_str(&words::time(result.duration_ms));
-            }
-        }
+            let lines = Some(words::lines(added, removed)).filter(|lines| !lines.is_empty());
+            let time = (result.duration_ms >= 1000).then(|| words::time(result.duration_ms));
+            [command_end, lines, time].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        };
         let style = if result.is_error { RED } else { Style::new() };
         self.row(style, verb, &result.description, keep, &end);
         if self.verbosity >= Verbosity::Debug {
@@ -278,7 +286,7 @@ impl TerminalLayout {
     fn denied(&mut self, denial: &PermissionDenial, result: &ToolResult) {
         let (_, keep) = verb(&result.tool);
         let subject = if result.description.is_empty() { &result.tool } else { &result.description };
-        self.row(YELLOW, "refused", subject, keep, "");
+        self.row(YELLOW, "denied", subject, keep, "");
         let mut reason = denial.reason.clone();
         if let Some(hint) = &denial.hint {
             reason = format!("{reason}; {hint}");
@@ -356,7 +364,7 @@ impl TerminalLayout {
             Keep::Beginning => self.look.cut(&subject, room),
             Keep::End => self.look.cut_beginning(&subject, room),
         };
-        // A failed or refused thing is coloured where it says so.
+        // A failed or denied thing is coloured where it says so.
         let verb = if end.is_empty() { self.look.paint(style, &format!("{verb:8}")) } else { format!("{verb:8}") };
         let end = if style == Style::new() { self.look.counted(&end) } else { self.look.paint(style, &end) };
         let between = if subject.is_empty() { "" } else { "  " };

@@ -21,11 +21,14 @@ pub(super) struct Reader {
     pub(super) ci: bool,
 }
 
+/// The command that shows all of a long change, if the run is kept.
+pub(super) type Whole<'a> = Option<&'a str>;
+
 /// Returns what `text` prints: the answer, and what a dry run would change.
 ///
 /// A structured answer is alone, so that whoever asked for JSON can read all of it as JSON; a person gets findings as
 /// compilers show theirs.
-pub(super) fn answer(end: &RunFinished, mode: &str, findings: &Findings, reader: Reader) -> Vec<u8> {
+pub(super) fn answer(end: &RunFinished, mode: &str, findings: &Findings, reader: Reader, whole: Whole<'_>) -> Vec<u8> {
     if let Some(value) = &end.structured {
         return match reader.terminal.filter(|_| !findings.all.is_empty()) {
             Some(look) => diagnostics(findings, end.dropped.values().sum(), &look).into_bytes(),
@@ -49,16 +52,16 @@ pub(super) fn answer(end: &RunFinished, mode: &str, findings: &Findings, reader:
         if !text.is_empty() || reader.terminal.is_none() {
             text.push(b'\n');
         }
-        text.extend_from_slice(&shown_patch(&patch, end, reader));
+        text.extend_from_slice(&shown_patch(&patch, end, reader, whole));
     }
     text
 }
 
 /// Returns what `patch` prints: the bytes for `git apply`, and for a terminal a text that cannot act on it.
-pub(super) fn patch(end: &RunFinished, reader: Reader) -> Vec<u8> {
+pub(super) fn patch(end: &RunFinished, reader: Reader, whole: Whole<'_>) -> Vec<u8> {
     let patch = patch_bytes(&end.changes);
     if reader.terminal.is_some() {
-        shown_patch(&patch, end, Reader { ci: false, ..reader })
+        shown_patch(&patch, end, Reader { ci: false, ..reader }, whole)
     } else {
         patch.into_owned()
     }
@@ -75,9 +78,9 @@ pub(super) fn patch_bytes(changes: &ChangesReport) -> Cow<'_, [u8]> {
     }
 }
 
-fn shown_patch(patch: &[u8], end: &RunFinished, reader: Reader) -> Vec<u8> {
+fn shown_patch(patch: &[u8], end: &RunFinished, reader: Reader, whole: Whole<'_>) -> Vec<u8> {
     let text = match reader.terminal {
-        Some(look) => shown_diff(patch, &end.changes.files, &look),
+        Some(look) => shown_diff(patch, &end.changes.files, whole, &look),
         None if reader.ci => escape(&String::from_utf8_lossy(patch)).into_owned(),
         None => return patch.to_vec(),
     };

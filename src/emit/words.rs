@@ -62,6 +62,17 @@ pub fn lines(added: u64, removed: u64) -> String {
     }
 }
 
+/// Says what became of changed files: `1 file would change`, `2 files committed to main as 1a2b3c4d5`.
+pub fn delivered(files: usize, branch: Option<&str>, commit: Option<&str>, is_applied: bool) -> String {
+    let files = count(files as u64, "file");
+    match (branch, commit.map(self::commit)) {
+        (Some(branch), Some(commit)) => format!("{files} committed to {branch} as {commit}"),
+        (None, Some(commit)) => format!("{files} committed as {commit}"),
+        _ if is_applied => format!("{files} changed"),
+        _ => format!("{files} would change"),
+    }
+}
+
 /// Writes a word of a command line for a shell; `None` if it cannot be quoted simply.
 pub fn for_shell(word: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./,:=@%+-".contains(c);

@@ -48,3 +48,10 @@ pub struct FileReport {
     /// Whether something runs it later without being asked (package scripts, Makefile, build.rs …).
     pub executes_later: bool,
 }
+
+impl FileReport {
+    /// Returns the lines that are added and removed in all of these files.
+    pub fn lines(files: &[FileReport]) -> (u64, u64) {
+        files.iter().fold((0, 0), |(added, removed), file| (added + file.added, removed + file.removed))
+    }
+}

@@ -21,12 +21,53 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// Maximum interval between two checks of a silent child.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Number of operations that a signal must not cut short; `None` once no more may begin.
+static WHOLE: Mutex<Option<usize>> = Mutex::new(Some(0));
+
 /// Groups of running children.
 static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static RUN_ENDS: OnceLock<Instant> = OnceLock::new();
 
-/// Ends every running child, and limits later ones to a second.
+/// Keeps a signal from cutting an operation short that must be complete, such as a delivery with its rollback, until it
+/// is dropped.
+pub struct Whole(());
+
+impl Whole {
+    /// Begins such an operation. Never returns once [`Whole::no_more`] has succeeded: the process is about to end.
+    pub fn begin() -> Whole {
+        if let Some(count) = WHOLE.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            *count += 1;
+            return Whole(());
+        }
+        loop {
+            std::thread::park();
+        }
+    }
+
+    /// Keeps further operations from beginning; `false` while one is at work.
+    pub fn no_more() -> bool {
+        let mut count = WHOLE.lock().unwrap_or_else(PoisonError::into_inner);
+        if *count == Some(0) {
+            *count = None;
+        }
+        count.is_none()
+    }
+
+    fn is_at_work() -> bool {
+        WHOLE.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|count| count > 0)
+    }
+}
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        if let Some(count) = WHOLE.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            *count -= 1;
+        }
+    }
+}
+
+/// Ends every running child. Later ones start only in a [`Whole`] operation, and are limited to a second.
 pub fn interrupt() {
     INTERRUPTED.store(true, Ordering::SeqCst);
     for group in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -62,7 +103,7 @@ pub(super) enum Unfinished {
     Io(io::Error),
     /// It timed out and was ended.
     TimedOut(Duration),
-    /// A signal asked this process to end; the child was ended.
+    /// A signal asked this process to end; the child was ended, or not started.
     Interrupted,
 }
 
@@ -116,6 +157,9 @@ impl Drop for Group {
 /// ended when this returns. Uses no thread.
 pub(super) fn output(command: Command, input: &[u8], patience: Duration) -> Result<Output, Unfinished> {
     let was_interrupted = is_interrupted();
+    if was_interrupted && !Whole::is_at_work() {
+        return Err(Unfinished::Interrupted);
+    }
     let patience = if was_interrupted { patience.min(HURRY) } else { patience };
     let until = Instant::now() + patience;
     let may_go_on = || match () {

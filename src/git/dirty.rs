@@ -23,9 +23,7 @@ pub struct DirtyCheck {
 impl DirtyCheck {
     /// Begins it; without a thread for it there is no answer.
     pub fn begin(repository: Option<&Repository>) -> DirtyCheck {
-        let Some(repository) = repository.filter(|repository| repository.can_be_looked_at()).cloned() else {
-            return DirtyCheck { answer: None };
-        };
+        let Some(repository) = repository.cloned() else { return DirtyCheck { answer: None } };
         let (done, answer) = oneshot::channel();
         let look = move || {
             // Whoever waited for it may have gone.

@@ -8,6 +8,7 @@ pub mod checkout;
 mod children;
 mod command;
 mod commits_only;
+pub mod contents;
 pub mod dirty;
 pub mod drivers;
 pub mod file_status;
@@ -24,6 +25,6 @@ pub mod signing;
 pub mod trusted;
 
 pub use checkout::Checkout;
-pub use children::{interrupt, is_interrupted, set_run_deadline};
+pub use children::{Whole, interrupt, is_interrupted, set_run_deadline};
 pub use command::{Git, GitError, KEYS, git_environment, is_inherited, more_configuration, private_git_configuration};
 pub use programs::{NotFound, Program, Programs};

@@ -6,15 +6,13 @@ use std::sync::{Arc, OnceLock};
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 
 use super::BoxFuture;
 use super::config::{ClientConfig, Proxies};
 use super::endpoint::Endpoint;
 use super::transport::{Body, End, Method, Transport, TransportError, WireRequest, WireResponse};
-use super::trust::{install_crypto, trust};
+use super::trust::{self, install_crypto};
 use crate::base::trace::Trace;
-use crate::bounded;
 use crate::secret::Secret;
 
 /// Sends requests over HTTP. Nothing is set up, no certificate read, before the first one.
@@ -77,7 +75,8 @@ impl Http {
             for file in &self.ca_files {
                 certificates.extend(read_certificates(file)?);
             }
-            builder = builder.tls_backend_preconfigured(trust(certificates).map_err(|error| self.unusable(&error))?);
+            builder =
+                builder.tls_backend_preconfigured(trust::trust(certificates).map_err(|error| self.unusable(&error))?);
         }
         builder.build().map_err(|error| self.unusable(&error))
     }
@@ -108,8 +107,8 @@ impl Http {
             map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         if let Some(trace) = &self.trace {
-            for (name, value) in trace.headers() {
-                map.insert(name, HeaderValue::from_str(&value).expect("a context is printable ASCII"));
+            for (name, value) in trace.context_of_open().headers() {
+                map.insert(name, HeaderValue::from_str(value).expect("a context is printable ASCII"));
             }
         }
         for (name, value) in request.headers.iter().chain(&self.headers) {
@@ -135,9 +134,7 @@ fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Transp
         message: format!("certificate file {}: {problem}", file.display()),
         hint: Some("name a file of certificates in PEM form with --ca-file".to_owned()),
     };
-    let bytes = bounded::named(file, bounded::CONFIG).map_err(|error| unusable(error.to_string()))?;
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
-    let certificates = certificates.map_err(|error| unusable(error.to_string()))?;
+    let certificates = trust::read_certificates(file).map_err(&unusable)?;
     if certificates.is_empty() { Err(unusable("it contains no certificate".to_owned())) } else { Ok(certificates) }
 }
 

@@ -1,14 +1,18 @@
 //! Decides which servers are trusted: those of the system's authorities and those that the user names.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
 use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use rustls_platform_verifier::Verifier;
+
+use crate::bounded;
 
 /// Makes `ring` the process's cryptography, once; whoever came first is kept.
 pub fn install_crypto() {
@@ -17,6 +21,14 @@ pub fn install_crypto() {
         // The error says that a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
+}
+
+/// Reads the certificates of a file in PEM form; a file without any gives none.
+///
+/// Errors with the reason alone.
+pub fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let bytes = bounded::named(file, bounded::CONFIG).map_err(|error| error.to_string())?;
+    CertificateDer::pem_slice_iter(&bytes).collect::<Result<_, _>>().map_err(|error| error.to_string())
 }
 
 /// Returns a configuration that trusts the system's authorities and these certificates, as authorities or as a

@@ -28,6 +28,8 @@ pub struct Answer {
     pub reason: String,
     /// What would help.
     pub hint: Option<String>,
+    /// The lines that allow a denied call once they are added to the policy, if any do.
+    pub allow_with: Option<String>,
     /// What the call would do.
     pub effects: Vec<String>,
 }
@@ -41,6 +43,7 @@ impl Answer {
             source: decision.rule.map(|rule| rule.source),
             reason: decision.reason,
             hint: decision.hint,
+            allow_with: None,
             effects: decision.effects,
         }
     }
@@ -73,7 +76,14 @@ fn check_line(policy: &Policy, facts: &Facts, number: usize, line: &str) -> Answ
         return refused(id, format!("line {number} does not name a tool"));
     };
     let input = call.get("input").cloned().unwrap_or_else(|| json!({}));
-    Answer::new(id, check_call(policy, facts, tool, &input))
+    let call = tool_accesses(tool, &input);
+    let decision = match &call {
+        Ok((tool, accesses)) => policy.authorize(tool, accesses, facts).0,
+        Err(denial) => denial.clone().into(),
+    };
+    let denied = call.ok().filter(|_| !decision.is_allowed());
+    let remedy = denied.and_then(|(tool, accesses)| policy.remedy(&tool, &accesses, facts).ok());
+    Answer { allow_with: remedy.map(|remedy| remedy.lines.join("\n")), ..Answer::new(id, decision) }
 }
 
 /// Decides one call of a tool, by its name or an alias.

@@ -3,11 +3,14 @@
 use serde_json::Value;
 
 use super::access::Access;
-use super::check::{check_call, tool_accesses};
+use super::check::tool_accesses;
+use super::choose::REPOSITORY;
 use super::commands::Answers;
 use super::decision::{Decision, Denial, RuleRef, Verdict};
 use super::glob::Glob;
+use super::grant::{CommandPlan, Grant, Network, TreeAccess};
 use super::layers::Layer;
+use super::remedy::Remedy;
 use super::rules::Rule;
 use super::shell::{Step, judge_in_steps};
 use super::{Facts, Policy};
@@ -42,13 +45,17 @@ pub(crate) const BUILT_IN: &[(&str, &str)] = &[
 
 /// Explains a decision.
 pub fn explain(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> String {
-    let decision = check_call(policy, facts, tool, input);
+    let call = tool_accesses(tool, input);
+    let (decision, grant) = match &call {
+        Ok((tool, accesses)) => policy.authorize(tool, accesses, facts),
+        Err(denial) => (denial.clone().into(), None),
+    };
     let name = tool_named(tool).map_or(tool, |tool| tool.name());
     let verdict = match decision.verdict {
         Verdict::Allow => "ALLOWED",
         Verdict::Deny => "DENIED",
     };
-    let accesses = tool_accesses(tool, input).map(|(_, accesses)| accesses).unwrap_or_default();
+    let accesses = call.map(|(_, accesses)| accesses).unwrap_or_default();
     let command = accesses.iter().find_map(|access| match access {
         Access::Run { command, directory } => Some((command.as_str(), directory)),
         _ => None,
@@ -67,6 +74,11 @@ pub fn explain(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> Str
         text.line(0, "");
         text.line(0, "what it would do:");
         decision.effects.iter().for_each(|effect| text.line(1, effect));
+    }
+    if let Some(plan) = grant.as_ref().and_then(Grant::command) {
+        text.isolation(policy, plan);
+    } else if decision.verdict == Verdict::Deny {
+        text.remedy(policy, &decision, policy.remedy(name, &accesses, facts));
     }
     text.line(0, "");
     text.line(0, "policies checked; all of them must allow it:");
@@ -128,6 +140,49 @@ impl Text {
             self.line(1, "the rest was not checked: one denied part denies the whole command");
         } else if !stopped && judged.is_err() && !steps.is_empty() {
             self.line(1, "each of these is allowed; another part of the command is not:");
+        }
+    }
+
+    /// Says what the command would have: a command that needs a network fails without one, although it is allowed.
+    fn isolation(&mut self, policy: &Policy, plan: &CommandPlan) {
+        let network = match &plan.profile.network {
+            Network::Any => "any host".to_owned(),
+            Network::Hosts(hosts) => hosts.join(", "),
+            Network::None if policy.network_shell() == Network::None => {
+                "none; a command that needs one fails (`network.shell` names hosts for builds and tests)".to_owned()
+            }
+            Network::None => "none".to_owned(),
+        };
+        let files = match plan.profile.tree {
+            TreeAccess::ReadOnly => "it can only read",
+            TreeAccess::Writable => "it can write to a private copy; each change is checked",
+        };
+        self.line(0, "");
+        self.line(0, "how it would run:");
+        self.line(1, &format!("network: {network}"));
+        self.line(1, &format!("files: {files}"));
+    }
+
+    /// Says what to write so that a denied call is allowed, or that nothing does.
+    fn remedy(&mut self, policy: &Policy, decision: &Decision, remedy: Result<Remedy, String>) {
+        self.line(0, "");
+        match (remedy, &decision.rule) {
+            (Ok(remedy), _) => {
+                self.line(0, &format!("to allow it, add to the lists of {}:", remedy.files.join(", and to those of ")));
+                remedy.lines.iter().for_each(|line| self.line(1, line));
+                let is_builtin = remedy.files.iter().any(|file| file.starts_with("builtin:"));
+                if is_builtin && policy.layers.iter().any(|layer| layer.origin.source == REPOSITORY) {
+                    self.line(0, &format!("{REPOSITORY} only restricts until you approve it: qwen policy trust"));
+                } else if is_builtin {
+                    self.line(0, "a built-in policy is fixed; to write your own: qwen help policy-for-my-project");
+                }
+            }
+            (Err(_), Some(rule)) if rule.rule.contains(".deny") => {
+                let (rule, file) = (&rule.rule, &rule.source);
+                self.line(0, &format!("no added rule allows it: {rule} in {file} takes precedence"));
+            }
+            (Err(reason), _) if reason == decision.reason => self.line(0, "no added rule allows it"),
+            (Err(reason), _) => self.line(0, &format!("no added rule allows it: {reason}")),
         }
     }
 }
@@ -268,6 +323,10 @@ shell:
           tail -5
               allowed by `cat|tail|rm` [shell.allow[2], team.yaml:11]
 
+        how it would run:
+          network: none; a command that needs one fails (`network.shell` names hosts for builds and tests)
+          files: it can write to a private copy; each change is checked
+
         policies checked; all of them must allow it:
           team.yaml: anything it does not allow is denied
           .qwen/policy.yaml: it can only restrict
@@ -280,6 +339,8 @@ shell:
         what it would do, program by program:
           git push origin main
               denied
+
+        no added rule allows it: shell.deny[0] in team.yaml:13 takes precedence
 
         policies checked; all of them must allow it:
           team.yaml: anything it does not allow is denied
@@ -295,6 +356,8 @@ shell:
               denied
               would read .env
 
+        no added rule allows it
+
         policies checked; all of them must allow it:
           team.yaml: anything it does not allow is denied
           .qwen/policy.yaml: it can only restrict
@@ -306,6 +369,8 @@ shell:
 
         what it would do, program by program:
           nothing: no program is started
+
+        no added rule allows it
 
         policies checked; all of them must allow it:
           team.yaml: anything it does not allow is denied
@@ -323,6 +388,8 @@ shell:
               denied
           the rest was not checked: one denied part denies the whole command
 
+        no added rule allows it
+
         policies checked; all of them must allow it:
           team.yaml: anything it does not allow is denied
           .qwen/policy.yaml: it can only restrict
@@ -335,6 +402,8 @@ shell:
         what it would do, program by program:
           nothing: no program is started
 
+        no added rule allows it
+
         policies checked; all of them must allow it:
           team.yaml: anything it does not allow is denied
           .qwen/policy.yaml: it can only restrict
@@ -346,6 +415,10 @@ shell:
         what it would do, program by program:
             cargo test
                 allowed by `cargo check|test` [shell.allow[1], team.yaml:10]
+
+        how it would run:
+          network: none; a command that needs one fails (`network.shell` names hosts for builds and tests)
+          files: it can write to a private copy; each change is checked
 
         policies checked; all of them must allow it:
           team.yaml: anything it does not allow is denied
@@ -372,6 +445,8 @@ shell:
           read src/generated/a.rs
           write src/generated/a.rs
 
+        no added rule allows it: paths.write.deny[0] in .qwen/policy.yaml:3 takes precedence
+
         policies checked; all of them must allow it:
           team.yaml: anything it does not allow is denied
           .qwen/policy.yaml: it can only restrict
@@ -380,6 +455,10 @@ shell:
 
         why: `tools.allow` in team.yaml does not name web_fetch
         rule: a tool must be named by `tools.allow` [tools, built in]
+
+        to allow it, add to the lists of team.yaml:
+          tools: {allow: [web_fetch]}
+          network: {allow: [{host: "docs.rs"}]}
 
         policies checked; all of them must allow it:
           team.yaml: anything it does not allow is denied

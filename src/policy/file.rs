@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::glob::Glob;
 use crate::base::{Diagnostic, Spanned, document::yaml};
 
 pub use values::{Bytes, Changes, Delivery, Element, Extends, Hosts, TestCall, TimeLimit};
@@ -358,6 +359,21 @@ pub struct Secrets {
     pub patterns: Vec<String>,
     /// The decision for a change that adds a secret [default: deny].
     pub on_write: Option<DefaultRule>,
+    /// Texts that look like secrets and are none, for the rule `qwen/secret`; only in a policy that grants.
+    #[serde(default)]
+    pub ignore: IgnoredSecrets,
+}
+
+/// Texts that look like secrets and are none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IgnoredSecrets {
+    /// Globs of files in which nothing is taken for a secret.
+    #[serde(default)]
+    pub paths: Vec<String>,
+    /// Digests of such texts, in hexadecimal.
+    #[serde(default)]
+    pub sha256: Vec<String>,
 }
 
 /// What a run may do if its prompt contains untrusted text.
@@ -432,6 +448,15 @@ impl PolicyFile {
             && !is_sha256(sha256)
         {
             return Err(Diagnostic::of_file(file, "`extends.sha256` is 64 hexadecimal digits"));
+        }
+        if let Some(ignored) = self.secrets.as_ref().map(|secrets| &secrets.ignore) {
+            if let Some(sum) = ignored.sha256.iter().find(|sum| !is_sha256(sum)) {
+                let text = format!("`secrets.ignore.sha256`: `{sum}` does not have 64 hexadecimal digits");
+                return Err(Diagnostic::of_file(file, text));
+            }
+            if let Some(problem) = ignored.paths.iter().find_map(|glob| Glob::new(glob).err()) {
+                return Err(Diagnostic::of_file(file, format!("`secrets.ignore.paths`: {problem}")));
+            }
         }
         Ok(())
     }

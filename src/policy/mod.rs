@@ -5,6 +5,7 @@
 //! evaluation.
 
 pub mod access;
+pub mod additions;
 pub mod builtin;
 #[cfg(test)]
 mod cases;
@@ -37,9 +38,11 @@ pub(crate) mod protected;
 #[cfg(test)]
 mod reach_tests;
 pub mod redact;
+pub mod remedy;
 mod repositories;
 mod rules;
 mod settings;
+mod shapes;
 pub mod shell;
 pub mod suggest;
 mod summary;

@@ -12,25 +12,13 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use base64::Engine as _;
 use regex::Regex;
 
+use super::shapes::SHAPES;
 use crate::base::digest::hex;
 use crate::change::{Change, diff};
 use crate::path::RelPath;
 
 /// The shortest value of a variable that counts.
 const SHORTEST: usize = 8;
-
-/// Shapes of tokens that are known by their beginning. ASCII classes: cheaper, and tokens are ASCII.
-const SHAPES: &[(&str, &str)] = &[
-    ("key", r"(?-u:\bsk-(?:proj-|or-v1-|ant-|sp-)?[A-Za-z0-9_-]{20,200})"),
-    ("github-token", r"(?-u:\b(?:gh[pousr]_[A-Za-z0-9]{30,255}|github_pat_[A-Za-z0-9_]{30,255}))"),
-    ("gitlab-token", r"(?-u:\bglpat-[A-Za-z0-9_-]{20,100})"),
-    ("aws-key", r"(?-u:\b(?:AKIA|ASIA)[A-Z0-9]{16}\b)"),
-    ("google-key", r"(?-u:\bAIza[A-Za-z0-9_-]{35}\b)"),
-    ("slack-token", r"(?-u:\bxox[abprs]-[A-Za-z0-9-]{10,250})"),
-    ("npm-token", r"(?-u:\bnpm_[A-Za-z0-9]{36}\b)"),
-    ("jwt", r"(?-u:\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})"),
-    ("private-key", r"-----BEGIN (?-u:[A-Z ]*)PRIVATE KEY-----(?:[^-]|-[^-])*-----END (?-u:[A-Z ]*)PRIVATE KEY-----"),
-];
 
 /// What a placeholder looks like.
 const PLACEHOLDER: &str = r"\[redacted:(?-u:[A-Za-z0-9_.-]{1,200})\]";
@@ -286,33 +274,55 @@ impl Secrets {
         }
         let before = String::from_utf8_lossy(diff::text_of(&change.before));
         let after = String::from_utf8_lossy(diff::text_of(&change.after));
-        self.all_in(&after).into_iter().find(|(text, _)| !before.contains(text)).map(|(_, name)| name)
+        self.all_in(&after).into_iter().find(|found| !before.contains(found.text)).map(|found| found.what())
     }
 
     /// Names the secrets that a text shows, each once.
     pub fn shown_in(&self, text: &str) -> Vec<String> {
-        let mut names: Vec<String> = self.all_in(text).into_iter().map(|(_, name)| name).collect();
+        let mut names: Vec<String> = self.all_in(text).iter().map(FoundSecret::what).collect();
         names.sort();
         names.dedup();
         names
     }
 
-    fn all_in<'t>(&self, text: &'t str) -> Vec<(&'t str, String)> {
+    /// Finds the secrets that a text shows, in its order.
+    pub fn all_in<'s, 't>(&'s self, text: &'t str) -> Vec<FoundSecret<'s, 't>> {
         let finder = self.finder();
         let named = |found: regex::Match<'t>| {
-            let name = match self.kind(finder, text, found.start(), found.as_str())? {
-                Kind::Value(name) => format!("the value of {name}"),
-                Kind::Shape(kind) => format!("something with the shape of {kind}"),
-            };
-            Some((found.as_str(), name))
+            let kind = self.kind(finder, text, found.start(), found.as_str())?;
+            Some(FoundSecret { at: found.start(), text: found.as_str(), kind })
         };
         finder.any.find_iter(text).filter_map(named).collect()
     }
 }
 
-#[derive(Clone, Copy)]
-enum Kind<'s> {
+/// A secret in a text.
+#[derive(Debug, Clone, Copy)]
+pub struct FoundSecret<'s, 't> {
+    /// Where it begins, in bytes.
+    pub at: usize,
+    /// The secret itself.
+    pub text: &'t str,
+    /// What it was known by.
+    pub kind: Kind<'s>,
+}
+
+impl FoundSecret<'_, '_> {
+    /// Says what it is, without its text.
+    fn what(&self) -> String {
+        match self.kind {
+            Kind::Value(name) => format!("the value of {name}"),
+            Kind::Shape(kind) => format!("something with the shape of {kind}"),
+        }
+    }
+}
+
+/// What a secret was known by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind<'s> {
+    /// It is the value of this variable, or another spelling of it.
     Value(&'s str),
+    /// It has a known shape; `pattern` is one of the policy's own.
     Shape(&'s str),
 }
 

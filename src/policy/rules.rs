@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::decision::RuleRef;
 use super::file::{
-    Changes, CommandRule, DefaultRule, Env, HostRule, Hosts, OnDeny, Server, Unanalysable, UntrustedInput,
-    WorkspaceMode,
+    Changes, CommandRule, DefaultRule, Env, HostRule, Hosts, IgnoredSecrets, OnDeny, Server, Unanalysable,
+    UntrustedInput, WorkspaceMode,
 };
 use super::glob::Glob;
 use crate::event::Limits;
@@ -123,6 +123,7 @@ pub(crate) struct SecretRules {
     pub(crate) redact: Option<bool>,
     pub(crate) patterns: Vec<String>,
     pub(crate) on_write: Option<DefaultRule>,
+    pub(crate) ignore: IgnoredSecrets,
 }
 
 /// What may become of a run.
@@ -176,7 +177,8 @@ over! {
     ShellRules { present, default, unanalysable, timeout, env, allow, deny, of_all_ecosystems }
     NetworkRules { default, allow, deny, max_redirects, query_max, shell }
     SandboxRules { require, workspace, copy_max, read_system }
-    SecretRules { redact, patterns, on_write }
+    SecretRules { redact, patterns, on_write, ignore }
+    IgnoredSecrets { paths, sha256 }
     DeliveryRules { changes, on_deny, untrusted_input }
     Limits { turns, tool_calls, shell_calls, denials, same_denial, wall_time_ms, total_tokens, cost_usd }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::file::{Changes, DefaultRule, Delivery, Env, Hosts, OnDeny, Unanalysable, UntrustedInput, WorkspaceMode};
+use super::glob::Glob;
 use super::grant::Network;
 use super::layers::{Layer, Policy, Standing, lowest_of};
 use super::web;
@@ -131,6 +132,14 @@ impl Policy {
     /// Returns further shapes of secrets, as regular expressions.
     pub fn secret_patterns(&self) -> Vec<String> {
         self.layers.iter().flat_map(|layer| layer.rules.secrets.patterns.clone()).collect()
+    }
+
+    /// Tells whether what looks like a secret in a file of a change is none (`secrets.ignore`); `digest` is the SHA-256
+    /// of its text, in hexadecimal.
+    pub fn ignores_secret(&self, path: &str, digest: &str) -> bool {
+        let Some(ignored) = self.layers.first().map(|layer| &layer.rules.secrets.ignore) else { return false };
+        ignored.sha256.iter().any(|sum| sum.eq_ignore_ascii_case(digest))
+            || ignored.paths.iter().filter_map(|glob| Glob::new(glob).ok()).any(|glob| glob.is_match(path))
     }
 
     /// Tells whether a change that adds a secret is refused.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::access::Access;
+use super::additions::{Additions, yaml_word};
 use super::check::{check_call, tool_accesses};
 use super::commands::Answers;
 use super::layers::{LayerText, Standing};
@@ -16,9 +17,12 @@ use crate::tool_name::ToolId;
 /// Rules that one command may need.
 const MOST_RULES: usize = 50;
 
+/// Words of a command among which its subcommand is looked for.
+const MOST_WORDS: usize = 8;
+
 /// What is to be allowed.
 #[derive(Debug, Clone, Default)]
-struct Wanted {
+pub(super) struct Wanted {
     tools: BTreeSet<String>,
     read: BTreeSet<String>,
     write: BTreeSet<String>,
@@ -49,12 +53,7 @@ pub fn policy(calls: &[(String, Value)], facts: &Facts) -> String {
             // No rule can allow what even the open policy denies; the reason follows below.
             continue;
         }
-        if name != "mcp" {
-            wanted.tools.insert(name);
-        }
-        for access in &accesses {
-            wanted.add(access, facts);
-        }
+        wanted.call(name, &accesses, facts);
     }
     let rules = wanted.rules();
     match load(&rules) {
@@ -102,6 +101,41 @@ fn list(items: impl IntoIterator<Item = String>) -> String {
 }
 
 impl Wanted {
+    /// Returns the narrowest rules that one call may need.
+    pub(super) fn of(tool: &str, accesses: &[Access], facts: &Facts) -> Wanted {
+        let mut wanted = Wanted::default();
+        wanted.call(tool.to_owned(), accesses, facts);
+        wanted
+    }
+
+    fn call(&mut self, tool: String, accesses: &[Access], facts: &Facts) {
+        if tool != "mcp" {
+            self.tools.insert(tool);
+        }
+        accesses.iter().for_each(|access| self.add(access, facts));
+    }
+
+    /// Returns the rules as they are added to a policy.
+    pub(super) fn additions(&self) -> Additions {
+        let all = |items: &BTreeSet<String>| items.iter().map(|item| quoted(item)).collect();
+        let words = |items: &BTreeSet<String>| items.iter().map(|item| yaml_word(item)).collect::<Vec<_>>().join(", ");
+        let programs = self.programs.iter().map(|(program, subcommands)| match subcommands.len() {
+            0 => format!("{{cmd: [{}]}}", yaml_word(program)),
+            1 => format!("{{cmd: [{}, {}]}}", yaml_word(program), words(subcommands)),
+            _ => format!("{{cmd: [{}, [{}]]}}", yaml_word(program), words(subcommands)),
+        });
+        let servers =
+            self.servers.iter().map(|(server, tools)| format!("{}: {{allow: [{}]}}", quoted(server), words(tools)));
+        Additions {
+            tools: self.tools.iter().map(|tool| yaml_word(tool)).collect(),
+            read: all(&self.read),
+            write: all(&self.write),
+            run: programs.chain(self.exact.iter().cloned()).collect(),
+            net: self.hosts.iter().map(|host| format!("{{host: {}}}", quoted(host))).collect(),
+            servers: servers.collect(),
+        }
+    }
+
     fn add(&mut self, access: &Access, facts: &Facts) {
         match access {
             Access::Read { path } | Access::List { path } => {
@@ -158,9 +192,17 @@ impl Wanted {
         let Some((program, rest)) = words.split_first() else { return false };
         let mut candidates = Vec::new();
         if let Some(table) = programs::find(program) {
+            let leading = rest.iter().take_while(|word| !word.starts_with('-')).take(2).map(|word| yaml_word(word));
+            let leading: Vec<String> = std::iter::once(yaml_word(program)).chain(leading).collect();
+            let mut by_words = self.clone();
+            by_words.exact.insert(format!("{{cmd: [{}]}}", leading.join(", ")));
+            // What a script does is in its name.
+            if leading.len() == 3 && ["run", "run-script"].contains(&leading[1].as_str()) {
+                candidates.push(by_words.clone());
+            }
             let subcommands = rest.iter().filter(|word| !word.starts_with('-'));
             if !table.subcommands.is_empty() {
-                for word in subcommands {
+                for word in subcommands.take(MOST_WORDS) {
                     let mut wanted = self.clone();
                     wanted.programs.entry(program.clone()).or_default().insert(word.clone());
                     candidates.push(wanted);
@@ -169,6 +211,9 @@ impl Wanted {
                 let mut wanted = self.clone();
                 wanted.programs.entry(program.clone()).or_default();
                 candidates.push(wanted);
+            }
+            if leading.len() > 1 {
+                candidates.push(by_words);
             }
         }
         let mut exact = self.clone();
@@ -190,17 +235,20 @@ impl Wanted {
 
     fn effect(&mut self, effect: &str, facts: &Facts) {
         let Some((verb, path)) = effect.split_once(' ') else { return };
-        let path = glob_of(path, facts);
-        match verb {
-            "read" => {
-                self.read.insert(path.clone());
-                self.read.insert(format!("{path}/**"));
-            }
-            "write" | "delete" | "create" => {
-                self.write.insert(path);
-            }
-            _ => {}
+        let below = path.strip_prefix("everything below ").or_else(|| path.strip_prefix("anything below "));
+        let (path, whole) = match below {
+            Some(path) => (glob_of(path, facts), true),
+            None => (glob_of(path, facts), verb == "read"),
+        };
+        let list = match verb {
+            "read" => &mut self.read,
+            "write" | "delete" | "create" => &mut self.write,
+            _ => return,
+        };
+        if whole {
+            list.insert(format!("{path}/**"));
         }
+        list.insert(path);
     }
 
     fn with_every_path(&self) -> Wanted {

@@ -6,6 +6,7 @@ use super::check::{Checker, is_name};
 use super::file::{Context, DiffKind, Param, ParamType};
 use super::params;
 use crate::base::Code;
+use crate::policy::glob::Glob;
 
 impl Checker<'_> {
     pub(super) fn inputs(&mut self) {
@@ -78,13 +79,24 @@ impl Checker<'_> {
         if context.run.as_ref().is_some_and(Vec::is_empty) {
             self.error(Code::R005, place, format!("`{path}.run` does not name a program"));
         }
-        let of_commands = [
-            ("ok_exit", context.ok_exit.is_some()),
-            ("timeout", context.timeout.is_some()),
-            ("env", context.env.is_some()),
-        ];
-        for (key, _) in of_commands.iter().filter(|(_, given)| *given && context.run.is_none()) {
-            self.error(Code::R005, place, format!("`{path}.{key}` belongs to `run`"));
+        for (key, is_given, source, is_source) in [
+            ("ok_exit", context.ok_exit.is_some(), "run", context.run.is_some()),
+            ("timeout", context.timeout.is_some(), "run", context.run.is_some()),
+            ("env", context.env.is_some(), "run", context.run.is_some()),
+            ("include", context.include.is_some(), "diff", context.diff.is_some()),
+            ("exclude", context.exclude.is_some(), "diff", context.diff.is_some()),
+            ("generated", context.generated.is_some(), "diff", context.diff.is_some()),
+        ] {
+            if is_given && !is_source {
+                self.error(Code::R005, place, format!("`{path}.{key}` belongs to `{source}`"));
+            }
+        }
+        for (key, globs) in [("include", &context.include), ("exclude", &context.exclude)] {
+            for glob in globs.iter().flatten() {
+                if let Err(problem) = Glob::new(glob.as_str()) {
+                    self.error(Code::R005, &glob.place, format!("`{path}.{key}`: {problem}"));
+                }
+            }
         }
         self.variables(&path, context.env.as_ref());
         let is_range = context.diff == Some(DiffKind::Range);

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::places::Places;
-pub use super::results::{Body, Filter, GitWishes, IfNoChanges, Output, OutputKind, Rule, Severity};
+pub use super::results::{Body, Filter, GitWishes, IfNoChanges, LocalRule, Output, OutputKind, Rule, Severity};
 pub use super::scalar::{Given, Text, Time};
 pub use super::texts::Kind;
 
@@ -206,6 +206,12 @@ pub struct Context {
     pub diff: Option<DiffKind>,
     /// The commits of `diff: range`.
     pub range: Option<Text>,
+    /// The files of a change that are shown, as globs [default: all].
+    pub include: Option<Vec<Text>>,
+    /// The files of a change that are not shown, as globs.
+    pub exclude: Option<Vec<Text>>,
+    /// Whether files of a change that programs write are shown [default: skip].
+    pub generated: Option<Generated>,
     /// Standard input.
     pub stdin: Option<bool>,
     /// A parameter.
@@ -237,6 +243,17 @@ pub enum DiffKind {
     Worktree,
     /// One commit against another.
     Range,
+}
+
+/// Whether files that programs write are shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Generated {
+    /// Only their names are.
+    #[default]
+    Skip,
+    /// They are.
+    Show,
 }
 
 /// What is kept of a text that is too long.

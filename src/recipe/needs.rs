@@ -3,6 +3,7 @@
 use super::file::{Needs, Text};
 use crate::base::{Code, Diagnostic, Span, Spanned};
 use crate::policy::Policy;
+use crate::policy::additions::{Additions, yaml_word};
 use crate::policy::file::{
     CommandRule, DefaultRule, Element, HostRule, Mcp, Names, Network, Paths, PolicyFile, ReadPaths, Shell, WritePaths,
 };
@@ -130,46 +131,11 @@ fn commands(patterns: &[Text]) -> Option<Shell> {
     (!everything).then(|| Shell { default: Some(DefaultRule::Deny), allow: Some(allow), ..Shell::default() })
 }
 
-/// What a policy lacks, by key, in the flow style of YAML.
-#[derive(Default)]
-struct Grants {
-    tools: Vec<String>,
-    read: Vec<String>,
-    write: Vec<String>,
-    run: Vec<String>,
-    net: Vec<String>,
-}
-
-impl Grants {
-    /// Returns the lines of a policy that grant it, each key once.
-    fn lines(&self) -> Vec<String> {
-        let list = |items: &Vec<String>| (!items.is_empty()).then(|| format!("{{allow: [{}]}}", items.join(", ")));
-        let paths: Vec<String> = [("read", &self.read), ("write", &self.write)]
-            .into_iter()
-            .filter_map(|(key, items)| Some(format!("{key}: {}", list(items)?)))
-            .collect();
-        let paths = (!paths.is_empty()).then(|| format!("{{{}}}", paths.join(", ")));
-        [("tools", list(&self.tools)), ("paths", paths), ("shell", list(&self.run)), ("network", list(&self.net))]
-            .into_iter()
-            .filter_map(|(key, value)| Some(format!("{key}: {}", value?)))
-            .collect()
-    }
-}
-
-/// Writes a word of a command so that YAML reads that word.
-fn yaml_word(word: &str) -> String {
-    let is_plain = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '-')
-        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./=+".contains(&byte))
-        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n", "-"]
-            .contains(&word.to_ascii_lowercase().as_str());
-    if is_plain { word.to_owned() } else { serde_json::Value::from(word).to_string() }
-}
-
 /// Returns every need that nothing could satisfy under this policy. The last one says what would grant them all: lines
 /// that can be pasted together.
 pub fn missing(needs: Option<&Needs>, policy: &Policy) -> Vec<Diagnostic> {
     let Some(needs) = needs else { return Vec::new() };
-    let (mut missing, mut grants) = (Vec::new(), Grants::default());
+    let (mut missing, mut grants) = (Vec::new(), Additions::default());
     let mut lacks = |text: &Text, what: &str, granted: &mut Vec<String>, item: String| {
         let message = format!("the policy {} does not grant {what} `{}`", policy.facts().name, text.value);
         missing.push(Diagnostic::new(Code::N001, text.place.clone(), message));

@@ -31,6 +31,30 @@ pub struct Output {
     pub rules: Option<Vec<Rule>>,
     /// The most characters of a message.
     pub max_chars: Option<usize>,
+    /// What is looked for in a `diff` without a model [default: all].
+    pub local: Option<Vec<LocalRule>>,
+}
+
+/// A rule that needs no model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LocalRule {
+    /// `qwen/secret`: an added line has a secret.
+    Secrets,
+    /// `qwen/denied-file`: a file for secrets is added or altered.
+    Denied,
+    /// `qwen/link-outside`: a link leads out of the repository.
+    Links,
+    /// `qwen/submodule`: a submodule is added, or has another address.
+    Submodules,
+    /// `qwen/hidden-character`: an added line has an invisible character.
+    Hidden,
+}
+
+impl LocalRule {
+    /// All of them.
+    pub const ALL: [LocalRule; 5] =
+        [LocalRule::Secrets, LocalRule::Denied, LocalRule::Links, LocalRule::Submodules, LocalRule::Hidden];
 }
 
 /// What a run gives back.

@@ -69,6 +69,8 @@ impl RecipeFile {
             optional(&format!("{path}.file"), Kind::Template, &mut context.file, see);
             list(&format!("{path}.glob"), Kind::Template, context.glob.as_mut(), see);
             optional(&format!("{path}.range"), Kind::Word, &mut context.range, see);
+            list(&format!("{path}.include"), Kind::Fixed, context.include.as_mut(), see);
+            list(&format!("{path}.exclude"), Kind::Fixed, context.exclude.as_mut(), see);
             optional(&format!("{path}.param"), Kind::Fixed, &mut context.param, see);
             variables(&path, context.env.as_mut(), see);
         }

@@ -25,7 +25,7 @@ use crate::cli::RunArgs;
 use crate::emit::{Backlog, Renderer};
 use crate::event::{Event, RunFinished};
 use crate::exit::Exit;
-use crate::git::Program;
+use crate::git::{Program, Whole};
 use crate::model::local::{self, LocalServer};
 use crate::settings::Environment;
 use crate::telemetry::Telemetry;
@@ -38,6 +38,7 @@ use finish::outcome;
 use finish::stage::Stage;
 use output::emitter::Emitter;
 use output::outputs::{self, Streams};
+use output::overdue;
 use output::signals::{self, Signals};
 use place::Place;
 use recipe::answers::Answer;
@@ -80,9 +81,12 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
         Some(problem) => Err(Failure::output(problem.to_owned())),
         None => session.and_then(|session| Ok((session, place?))),
     };
-    let emitter = Emitter::new(renderer);
+    let emitter = Arc::new(Emitter::new(renderer));
     let mut signals = Signals::listen().ok();
-    signals::end_in_order();
+    let written_to = Arc::clone(&emitter);
+    signals::end_in_order(move |exit| {
+        written_to.finish(RunFinished { duration_ms: milliseconds_since(started), ..outcome::interrupted(exit) });
+    });
     let stage = OnceLock::new();
     let work = async {
         let (session, place) = begun?;
@@ -129,19 +133,23 @@ async fn until_signal(
 
 /// Ends what the run has started, and the stream of events.
 async fn finish(mut finished: RunFinished, stage: Option<&Stage>, emitter: &Emitter, started: Instant) -> Exit {
-    let whole = signals::Whole::begin();
+    let whole = Whole::begin();
     if let Some(stage) = stage {
         stage.complete(&mut finished);
         stage.end_commands().await;
         stage.compare(&mut finished);
     }
     drop(whole);
-    finished.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    finished.duration_ms = milliseconds_since(started);
     let exit = emitter.finish(finished);
     if let Some(place) = stage.and_then(|stage| stage.runner.place()).filter(|_| signals::heard().is_none()) {
         crate::workspace::temporary::remove_abandoned(place, started.elapsed(), TIDYING);
     }
     exit
+}
+
+fn milliseconds_since(started: Instant) -> u64 {
+    u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Waits for a slow reader of the standard streams; a signal ends the wait.
@@ -161,7 +169,7 @@ struct Begun<'a> {
     id: &'a str,
     started: SystemTime,
     session: RunSession,
-    emitter: &'a Emitter,
+    emitter: &'a Arc<Emitter>,
     /// What must be ended, whatever happens.
     stage: &'a OnceLock<Stage>,
 }
@@ -197,7 +205,13 @@ async fn work(
     }
     let conversation = Conversation { setup: &setup, session, stage, emitter };
     let account = Account::open(setup.asked.limits.clone(), setup.run.started_at + GRACE);
+    let watch = account.time_left(Instant::now()).map(|left| {
+        let (emitter, ending) =
+            (Arc::clone(emitter), RunFinished::from(Failure::from(Stopped::from(account.time_is_up()))));
+        overdue::watch(left, move || emitter.finish(ending))
+    });
     let held = account.within_time(conversation.hold()).await;
+    drop(watch);
     let held = held.unwrap_or_else(|limit| Err(Stopped::from(limit).into()));
     let mut finished = ended(&setup, stage, emitter, held).await;
     if let Some(error) = setup.asked.client.keep_recording() {
@@ -211,7 +225,7 @@ async fn ended(setup: &Setup, stage: &Stage, emitter: &Emitter, held: Result<Ans
     match held {
         Ok(answer) => {
             let tree = stage.tree_of_commands().await;
-            let _whole = signals::Whole::begin();
+            let _whole = Whole::begin();
             outcome::deliver(setup, stage, emitter, answer, tree.as_ref())
         }
         Err(failure) if failure.exit == Exit::Unavailable && setup.skips_offline() => {

@@ -30,8 +30,8 @@ pub struct Place {
     /// The directory of the program's state; `None` without a home for it.
     ///
     /// It is never inside a checkout around the workspace, nor reached through a link in one, even if `HOME` or
-    /// `XDG_STATE_HOME` is the checkout: then it is a directory of this user below `/var/tmp`. What a checkout brings
-    /// along as our state, such as an approval, is nobody's.
+    /// `XDG_STATE_HOME` is the checkout: then it is a directory of this user in `TMPDIR`, or else in `/var/tmp`. What a
+    /// checkout brings along as our state, such as an approval, is nobody's.
     state: Option<PathBuf>,
 }
 
@@ -86,10 +86,12 @@ impl Place {
         self.state.as_deref().ok_or(PlaceError::NoState)
     }
 
-    /// Returns the cache directory; `None` without a home, or if it is inside a checkout around the workspace.
+    /// Returns the cache directory; `None` without a home, if it is inside a checkout around the workspace, or if it is
+    /// another user's.
     pub fn cache(&self, environment: &Environment) -> Option<PathBuf> {
         let base = base(environment, "XDG_CACHE_HOME", ".cache")?;
-        is_outside(&base, environment, &self.checkout.around).then(|| base.join("qwen"))
+        let usual = base.join("qwen");
+        (is_outside(&base, environment, &self.checkout.around) && is_nobody_elses(&usual)).then_some(usual)
     }
 
     /// Names an approval of this checkout that does not count, because it is kept in a checkout around the workspace.
@@ -195,17 +197,39 @@ pub fn included(
 /// Finds the directory of the program's state, or makes one.
 fn state_directory(environment: &Environment, around: &Around) -> Option<PathBuf> {
     let base = base(environment, "XDG_STATE_HOME", ".local/state")?;
-    if is_outside(&base, environment, around) {
-        return Some(base.join("qwen"));
+    let usual = base.join("qwen");
+    if is_outside(&base, environment, around) && is_nobody_elses(&usual) {
+        return Some(usual);
     }
-    let own = PathBuf::from(format!("/var/tmp/qwen-{}", rustix::process::geteuid().as_raw()));
-    let made = std::fs::DirBuilder::new().mode(0o700).create(&own);
+    let temporary = environment.value("TMPDIR").map(PathBuf::from);
+    let temporary = temporary.filter(|place| place.is_absolute() && is_outside(place, environment, around));
+    temporary.into_iter().chain([PathBuf::from("/var/tmp")]).find_map(|place| own_directory(&place))
+}
+
+/// Finds or makes this user's directory in one for temporary files, where nobody else can put another in its place.
+fn own_directory(place: &Path) -> Option<PathBuf> {
+    const SHARED: u32 = 0o022;
+    const STICKY: u32 = 0o1000;
+    let user = rustix::process::geteuid().as_raw();
+    let around = place.metadata().ok()?;
+    let is_safe = around.mode() & SHARED == 0 && [0, user].contains(&around.uid()) || around.mode() & STICKY != 0;
+    let own = place.join(format!("qwen-{user}"));
+    let made = || std::fs::DirBuilder::new().mode(0o700).create(&own).is_ok();
     let is_ours = || {
-        own.symlink_metadata().is_ok_and(|data| {
-            data.is_dir() && data.uid() == rustix::process::geteuid().as_raw() && data.mode().trailing_zeros() >= 6
-        })
+        own.symlink_metadata()
+            .is_ok_and(|data| data.is_dir() && data.uid() == user && data.mode().trailing_zeros() >= 6)
     };
-    (made.is_ok() || is_ours()).then_some(own)
+    (is_safe && (made() || is_ours())).then_some(own)
+}
+
+/// Tells whether a directory is not there, or is this user's, and only this user and a group may write to it: whoever
+/// else made it chooses what `qwen apply` and `--continue` find there.
+fn is_nobody_elses(directory: &Path) -> bool {
+    const OTHERS: u32 = 0o002;
+    match directory.metadata() {
+        Ok(data) => data.uid() == rustix::process::geteuid().as_raw() && data.mode() & OTHERS == 0,
+        Err(_) => directory.symlink_metadata().is_err(),
+    }
 }
 
 /// Tells whether our own files can be kept below a directory: nobody but the user has written there.

@@ -76,7 +76,11 @@ pub fn load(request: &Request, environment: &Environment) -> Result<Loaded, Sett
     read_dot_env(request, &mut environment, &mut warnings)?;
     let mut layers = Vec::new();
     for (kind, path, shown) in places(request, &environment) {
-        if let Some(text) = read(&path, &shown)? {
+        let checkout = match kind {
+            LayerKind::Project | LayerKind::UntrustedProject => Some(request.project_root.as_path()),
+            LayerKind::SystemDefaults | LayerKind::System | LayerKind::User => None,
+        };
+        if let Some(text) = read(&path, checkout, &shown)? {
             layers.push(layer(kind, shown, &text)?);
         }
     }
@@ -127,14 +131,17 @@ fn layer(kind: LayerKind, path: String, text: &str) -> Result<Layer, SettingsErr
     }
 }
 
-/// Returns a file's text; `None` if there is none.
-fn read(path: &Path, shown: &str) -> Result<Option<String>, SettingsError> {
+/// Returns a file's text; `None` if there is none. One of a checkout is not read through a link out of it.
+fn read(path: &Path, checkout: Option<&Path>, shown: &str) -> Result<Option<String>, SettingsError> {
     let problem = |message: String| SettingsError {
         origin: Origin::File { path: shown.to_owned(), line: 1, column: 1 },
         message,
     };
-    let read = bounded::optional(bounded::regular_text(path, bounded::CONFIG));
-    read.map_err(|error| problem(format!("cannot be read: {error}")))
+    let read = match checkout {
+        Some(checkout) => bounded::text_below(checkout, path, bounded::CONFIG),
+        None => bounded::regular_text(path, bounded::CONFIG),
+    };
+    bounded::optional(read).map_err(|error| problem(format!("cannot be read: {error}")))
 }
 
 /// Forgets the home directory where it is inside a checkout that is not trusted (`HOME=$PWD`, as some CI systems set it
@@ -196,7 +203,8 @@ fn read_dot_env(
                 warnings.push(format!("{shown} left out: it belongs to another user"));
                 continue;
             }
-            let Some(text) = read(&path, &shown)? else { continue };
+            let checkout = in_checkout.then_some(request.project_root.as_path());
+            let Some(text) = read(&path, checkout, &shown)? else { continue };
             for entry in dotenvy::from_read_iter(text.as_bytes()) {
                 match entry {
                     Ok((name, value)) => {
@@ -277,6 +285,17 @@ mod tests {
         let loaded = place.load(false).unwrap();
         assert_eq!(loaded.settings.environment.proxy.unwrap().value, "user");
         assert_eq!(loaded.warnings.len(), 2);
+    }
+
+    #[test]
+    fn no_file_of_a_checkout_is_read_through_a_link_out_of_it() {
+        for (name, text) in [(".qwen/settings.json", r#"{"model": "another's"}"#), (".env", "QWEN_MODEL=another's\n")] {
+            let place = Place::new(&[("elsewhere", text), ("repo/.qwen/x", "")]);
+            let link = place.folder.path().join("repo").join(name);
+            std::os::unix::fs::symlink(place.folder.path().join("elsewhere"), &link).unwrap();
+            let refused = place.load(true).unwrap_err();
+            assert!(refused.message.contains("a link that points outside the checkout"), "{}", refused.message);
+        }
     }
 
     #[test]

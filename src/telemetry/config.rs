@@ -58,6 +58,16 @@ pub struct Target {
     pub certificates: Option<PathBuf>,
 }
 
+impl Target {
+    /// Returns the URL as it may be shown: what follows its path may be a key.
+    pub fn shown(&self) -> String {
+        let mut url = self.url.clone();
+        url.set_query(None);
+        url.set_fragment(None);
+        crate::secret::mask_credentials(url.as_str())
+    }
+}
+
 /// Where everything goes.
 #[expect(clippy::large_enum_variant, reason = "a run has one of it")]
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +81,27 @@ pub enum Targets {
     },
     /// Into a file, one JSON object a line.
     File(PathBuf),
+}
+
+impl Targets {
+    /// Names what is reported, each with where to.
+    pub fn places(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Targets::File(path) => vec![("traces and metrics", path.display().to_string())],
+            Targets::Servers { traces, metrics } => [("traces", traces), ("metrics", metrics)]
+                .into_iter()
+                .filter_map(|(signal, target)| Some((signal, target.as_ref()?.shown())))
+                .collect(),
+        }
+    }
+}
+
+/// Returns the variables that name headers of reports, each with the names of its headers: their values are secrets.
+pub fn headers(variables: &Variables) -> Vec<(String, Vec<String>)> {
+    let names =
+        |text: &str| text.split(',').filter_map(|pair| Some(pair.split_once('=')?.0.trim().to_owned())).collect();
+    let all = ["", "TRACES", "METRICS"].map(|signal| of_signal(signal, "HEADERS"));
+    all.into_iter().filter_map(|name| variable(variables, &name).map(names).map(|names| (name, names))).collect()
 }
 
 /// How a run is reported.
@@ -181,9 +212,8 @@ impl Config {
 
     /// Returns the trace of a run whose own number this is.
     pub fn trace(&self, run: u128) -> Trace {
-        let id = self.parent.map_or(run.max(1), |parent| parent.trace);
-        let sampled = is_sampled(&self.sampler, self.parent, id);
-        Trace::new(self.parent, run, sampled, &self.state, self.propagates)
+        let is_sampled = |id| is_sampled(&self.sampler, self.parent, id);
+        Trace::new(self.parent, run, is_sampled, &self.state, self.propagates)
     }
 }
 

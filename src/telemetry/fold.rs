@@ -10,7 +10,8 @@ use super::metrics::Measurement;
 use super::span::{Call, Open, Task, cut, message, millis, number, set_usage};
 use crate::base::trace::Trace;
 use crate::event::{
-    AssistantTurn, Event, Retry, RunFinished, RunStarted, SideRequest, TokenUsage, ToolResult, VerifyOutcome,
+    AssistantTurn, Event, FileReport, Retry, RunFinished, RunStarted, SideRequest, TokenUsage, ToolResult,
+    VerifyOutcome,
 };
 use crate::exit::Exit;
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
@@ -433,14 +434,14 @@ impl Fold {
     }
 
     fn sum_up(&self, root: &mut Open, finished: &RunFinished) {
-        let lines = |count: fn(&crate::event::FileReport) -> u64| finished.changes.files.iter().map(count).sum::<u64>();
+        let (added, removed) = FileReport::lines(&finished.changes.files);
         root.set("gen_ai.usage.input_tokens", number(self.sums.input));
         root.set("gen_ai.usage.output_tokens", number(self.sums.output));
         root.set_some("qwen.cost_usd", self.sums.cost);
         root.set("qwen.denials", self.sums.denials);
         root.set("qwen.changes.files", number(finished.changes.files.len() as u64));
-        root.set("qwen.changes.added", number(lines(|file| file.added)));
-        root.set("qwen.changes.removed", number(lines(|file| file.removed)));
+        root.set("qwen.changes.added", number(added));
+        root.set("qwen.changes.removed", number(removed));
         root.set("qwen.changes.applied", finished.changes.applied);
         if self.contents {
             root.set("gen_ai.output.messages", cut(&finished.result));

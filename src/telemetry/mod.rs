@@ -15,7 +15,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-pub use config::{Config, Protocol, Target, Targets, TelemetryError, Wishes};
+pub use config::{Config, Protocol, Target, Targets, TelemetryError, Wishes, headers};
 pub use fold::{Fold, Made, SCHEMA};
 pub use metrics::Measurement;
 

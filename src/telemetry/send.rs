@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use opentelemetry::metrics::MeterProvider as _;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{
-    Compression, MetricExporter, Protocol as Wire, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
+    Compression, MetricExporter, Protocol as Wire, SpanExporter, WithExportConfig, WithHttpConfig,
 };
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 
 use super::config::{self, Config, Protocol, Target, Targets};
 use super::metrics::{Instruments, Measurement};
-use crate::bounded;
+use crate::model::trust;
 
 /// How long spans wait for others, as the specification's default has it.
 const GATHERED: Duration = Duration::from_secs(5);
@@ -201,21 +201,21 @@ impl Worker {
     }
 }
 
-fn wire(protocol: Protocol) -> Wire {
-    match protocol {
+fn sent_to<B: WithExportConfig + WithHttpConfig>(builder: B, target: &Target, client: Arc<dyn HttpClient>) -> B {
+    let protocol = match target.protocol {
         Protocol::Protobuf => Wire::HttpBinary,
         Protocol::Json => Wire::HttpJson,
-    }
+    };
+    let builder = builder
+        .with_shared_http_client(client)
+        .with_endpoint(target.url.as_str())
+        .with_protocol(protocol)
+        .with_timeout(target.timeout);
+    if target.gzip { builder.with_compression(Compression::Gzip) } else { builder }
 }
 
 fn span_exporter(target: &Target, client: Arc<dyn HttpClient>, resource: &Resource) -> Result<SpanExporter, String> {
-    let builder = SpanExporter::builder()
-        .with_http()
-        .with_shared_http_client(client)
-        .with_endpoint(target.url.as_str())
-        .with_protocol(wire(target.protocol))
-        .with_timeout(target.timeout);
-    let builder = if target.gzip { builder.with_compression(Compression::Gzip) } else { builder };
+    let builder = sent_to(SpanExporter::builder().with_http(), target, client);
     let mut exporter = builder.build().map_err(|error| error.to_string())?;
     exporter.set_resource(resource);
     Ok(exporter)
@@ -226,13 +226,7 @@ fn meter(
     client: Arc<dyn HttpClient>,
     resource: Resource,
 ) -> Result<(SdkMeterProvider, Instruments), String> {
-    let builder = MetricExporter::builder()
-        .with_http()
-        .with_shared_http_client(client)
-        .with_endpoint(target.url.as_str())
-        .with_protocol(wire(target.protocol))
-        .with_timeout(target.timeout);
-    let builder = if target.gzip { builder.with_compression(Compression::Gzip) } else { builder };
+    let builder = sent_to(MetricExporter::builder().with_http(), target, client);
     let exporter = builder.build().map_err(|error| error.to_string())?;
     let reader = PeriodicReader::builder(exporter).build();
     let provider = SdkMeterProvider::builder().with_resource(resource).with_reader(reader).build();
@@ -265,7 +259,7 @@ struct Web {
 }
 
 fn web_client(target: &Target, state: &Arc<Mutex<State>>) -> Result<Arc<dyn HttpClient>, String> {
-    crate::model::trust::install_crypto();
+    trust::install_crypto();
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("qwen-run/", env!("CARGO_PKG_VERSION")))
         // A redirect would carry the report to a place that nobody named.
@@ -278,21 +272,14 @@ fn web_client(target: &Target, state: &Arc<Mutex<State>>) -> Result<Arc<dyn Http
     if target.url.scheme() == "http" {
         builder = builder.tls_certs_only([]);
     } else {
-        let certificates = target.certificates.as_deref().map(certificates).transpose()?.unwrap_or_default();
-        let trust = crate::model::trust::trust(certificates).map_err(|error| error.to_string())?;
+        let unusable = |file: &Path, problem| format!("OTEL_EXPORTER_OTLP_CERTIFICATE {}: {problem}", file.display());
+        let read = |file: &Path| trust::read_certificates(file).map_err(|problem| unusable(file, problem));
+        let certificates = target.certificates.as_deref().map(read).transpose()?.unwrap_or_default();
+        let trust = trust::trust(certificates).map_err(|error| error.to_string())?;
         builder = builder.tls_backend_preconfigured(trust);
     }
     let client = builder.build().map_err(|error| error.to_string())?;
-    let place = crate::secret::mask_credentials(target.url.as_str());
-    Ok(Arc::new(Web { client, timeout: target.timeout, place, state: Arc::clone(state) }))
-}
-
-fn certificates(file: &Path) -> Result<Vec<rustls::pki_types::CertificateDer<'static>>, String> {
-    use rustls::pki_types::pem::PemObject as _;
-    let unusable = |problem: String| format!("OTEL_EXPORTER_OTLP_CERTIFICATE {}: {problem}", file.display());
-    let bytes = bounded::named(file, bounded::CONFIG).map_err(|error| unusable(error.to_string()))?;
-    let read: Result<Vec<_>, _> = rustls::pki_types::CertificateDer::pem_slice_iter(&bytes).collect();
-    read.map_err(|error| unusable(error.to_string()))
+    Ok(Arc::new(Web { client, timeout: target.timeout, place: target.shown(), state: Arc::clone(state) }))
 }
 
 impl Web {

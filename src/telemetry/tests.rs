@@ -122,7 +122,7 @@ fn any_event() -> impl Strategy<Value = Event> {
 /// Folds events, one every 10 ms, and the end of the run.
 fn folded(events: &[Event]) -> Vec<SpanData> {
     let started = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
-    let mut fold = Fold::new(Arc::new(Trace::new(None, 7, true, "", true)), true, started);
+    let mut fold = Fold::new(Arc::new(Trace::new(None, 7, |_| true, "", true)), true, started);
     let end = RunFinished::failed(Exit::Failed, RunError { code: "internal".into(), ..RunError::default() });
     let end = Event::RunFinished(Box::new(end));
     let times = (1..).map(|step| started + Duration::from_millis(10 * step));

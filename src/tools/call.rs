@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::command::CommandRunner;
 use super::error::ToolError;
+use crate::base::trace::Context;
 use crate::model::{BoxFuture, Part, ToolSpec};
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
@@ -110,8 +111,8 @@ pub struct ToolContext<'a> {
     pub runner: &'a dyn CommandRunner,
     /// Whether the model takes images and documents.
     pub media: bool,
-    /// What programs and servers that the call starts are told of the trace: the names and values of variables.
-    pub traced: &'a [(&'static str, String)],
+    /// What programs and servers that the call starts are told of the trace.
+    pub traced: &'a Context,
 }
 
 /// What the run remembers between calls: the to-do list, and what each file looked like when it was read.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::error::ToolError;
+use crate::base::trace::Context;
 use crate::model::BoxFuture;
 use crate::policy::CommandPlan;
 
@@ -47,8 +48,8 @@ pub struct Variables(pub BTreeMap<String, String>);
 
 impl Variables {
     /// Returns what a program is told of the trace.
-    pub fn traced(traced: &[(&'static str, String)]) -> Variables {
-        Variables(traced.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect())
+    pub fn traced(context: &Context) -> Variables {
+        Variables(context.variables().collect())
     }
 }
 

@@ -310,7 +310,7 @@ mod tests {
             limits: &limits,
             runner: &Echo,
             media: false,
-            traced: &[],
+            traced: &crate::base::trace::Context::NONE,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let output = runtime.block_on(call.run(&grant, &cx)).unwrap();

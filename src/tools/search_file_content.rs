@@ -184,7 +184,7 @@ fn search_all(
         while !enough.load(Ordering::Relaxed) && !cancelled.load(Ordering::Relaxed) {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(file) = files.get(index) else { break };
-            let mut lines = search_one(&mut searcher, root, file, regex, most);
+            let mut lines = search_one(&mut searcher, (root, file), regex, most, cancelled);
             if lines.as_ref().map_or(true, |lines| !lines.is_empty()) && !may_read(&file.path) {
                 lines = Ok(Vec::new());
             }
@@ -291,10 +291,10 @@ fn listed(found: &[(RelPath, Vec<Line>)], most: usize, outside: Option<&Path>, a
 /// Searches one file; one that cannot be read has no matches.
 fn search_one(
     searcher: &mut Searcher,
-    root: &Path,
-    file: &Found,
+    (root, file): (&Path, &Found),
     regex: &Regex,
     most: usize,
+    cancelled: &AtomicBool,
 ) -> Result<Vec<Line>, ToolError> {
     match regex {
         Regex::Plain(matcher) => {
@@ -318,17 +318,18 @@ fn search_one(
                     bounded::regular(&path, names::MOST_BYTES).unwrap_or_default()
                 }
             };
-            search_text(&content, &file.path, regex, most)
+            search_text(&content, &file.path, regex, most, cancelled)
         }
     }
 }
 
-/// Searches a text line by line.
+/// Searches a text line by line, until nobody waits for it.
 fn search_text(
     content: &[u8],
     path: &RelPath,
     regex: &fancy_regex::Regex,
     most: usize,
+    cancelled: &AtomicBool,
 ) -> Result<Vec<Line>, ToolError> {
     let Some(decoded) = Decoded::from_bytes(content) else { return Ok(Vec::new()) };
     let mut lines = Vec::new();
@@ -344,7 +345,7 @@ fn search_text(
                 )));
             }
         }
-        if lines.len() >= most {
+        if lines.len() >= most || cancelled.load(Ordering::Relaxed) {
             break;
         }
     }

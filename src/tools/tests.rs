@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::*;
+use crate::base::trace::Context;
 use crate::model::{BoxFuture, Part};
 use crate::path::RelPath;
 use crate::policy::{Access, Grant};
@@ -124,7 +125,7 @@ impl Project {
             limits: &limits,
             runner,
             media: self.media,
-            traced: &[],
+            traced: &Context::NONE,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(prepared.call.run(&grant, &cx))

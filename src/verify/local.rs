@@ -2,9 +2,11 @@
 
 use std::path::{Component, Path};
 
-use super::findings::{Confidence, Finding, NewSide, Source};
+use super::findings::{Confidence, Finding, Shown, Source};
+use crate::base::digest::sha256;
 use crate::policy::protected::{fold, secret_name};
-use crate::recipe::file::Severity;
+use crate::policy::redact::{Kind, Secrets};
+use crate::recipe::file::{LocalRule, Severity};
 
 /// Findings at most; more say nothing new.
 const MOST: usize = 100;
@@ -24,8 +26,27 @@ pub struct Changed {
     pub before: String,
     /// Its mode after.
     pub after: String,
+    /// The id of its contents: after the change, or before it where it is deleted; zeros for what git has no object of.
+    pub id: String,
     /// `A`, `M`, `D` or `T`.
     pub status: char,
+}
+
+impl Changed {
+    /// Returns the mode of what is looked at: after the change, or before it where it is deleted.
+    fn mode(&self) -> &str {
+        if self.status == 'D' { &self.before } else { &self.after }
+    }
+
+    /// Tells whether it is a link.
+    pub fn is_link(&self) -> bool {
+        self.mode() == LINK
+    }
+
+    /// Tells whether it is a submodule.
+    pub fn is_submodule(&self) -> bool {
+        self.mode() == SUBMODULE
+    }
 }
 
 /// Reads the output of `git diff --raw -z --no-renames`.
@@ -35,18 +56,31 @@ pub fn changed(raw: &[u8]) -> Vec<Changed> {
     while let (Some(head), Some(path)) = (words.next(), words.next()) {
         let head = String::from_utf8_lossy(head);
         let fields: Vec<&str> = head.trim_start_matches(':').split(' ').collect();
-        let [before, after, _, _, status] = fields[..] else { continue };
+        let [before, after, old, new, status] = fields[..] else { continue };
         let status = status.chars().next().unwrap_or('M');
-        files.push(Changed { path: path.to_vec(), before: before.to_owned(), after: after.to_owned(), status });
+        let id = if status == 'D' { old } else { new };
+        let [before, after, id] = [before, after, id].map(str::to_owned);
+        files.push(Changed { path: path.to_vec(), before, after, id, status });
     }
     files
 }
 
-/// Looks at one file of a change. `path` is relative to the workspace, `side` has the lines that the diff shows.
-pub fn problems(file: &Changed, path: &str, side: &NewSide) -> Vec<Finding> {
+/// What is looked for.
+pub struct Rules<'a> {
+    /// These.
+    pub wanted: &'a [LocalRule],
+    /// Knows secrets.
+    pub secrets: &'a Secrets,
+    /// Tells whether what looks like a secret in the file of this path is none, by the SHA-256 of its text.
+    pub is_ignored: &'a dyn Fn(&str, &str) -> bool,
+}
+
+/// Looks at one file of a change. `path` is relative to the workspace, `lines` are those that the change has of it.
+pub fn problems(file: &Changed, path: &str, lines: Option<&Shown>, rules: &Rules<'_>) -> Vec<Finding> {
     if file.status == 'D' {
         return Vec::new();
     }
+    let wants = |rule: LocalRule| rules.wanted.contains(&rule);
     let mut found = Vec::new();
     let mut add = |rule: &str, severity: Severity, line: u64, message: String| {
         found.push(Finding {
@@ -62,23 +96,30 @@ pub fn problems(file: &Changed, path: &str, side: &NewSide) -> Vec<Finding> {
             source: Source::Local,
         });
     };
+    let added = || lines.into_iter().flatten().filter(|(_, (_, is_added))| *is_added);
     let full = String::from_utf8_lossy(&file.path);
-    if let Some(name) = secret_name(&fold(&full)) {
+    if let Some(name) = secret_name(&fold(&full)).filter(|_| wants(LocalRule::Denied)) {
         let text = format!("a file for secrets ({name}) is part of the change; no model looked at it");
         add("denied-file", Severity::Error, 1, text);
-        return found;
     }
-    let lines = side.get(path).into_iter().flatten();
-    if file.after == SUBMODULE && file.before != SUBMODULE {
-        add("submodule", Severity::Warning, 1, "a submodule is added: its code is not part of the review".to_owned());
-    } else if file.after == LINK {
-        let target = lines.filter(|(_, (_, is_added))| *is_added).map(|(_, (text, _))| text).next();
+    if wants(LocalRule::Secrets) {
+        for (number, message) in secrets(path, lines, rules) {
+            add("secret", Severity::Error, number, message);
+        }
+    }
+    if file.is_submodule() && wants(LocalRule::Submodules) {
+        if file.before != SUBMODULE {
+            let text = "a submodule is added: its code is not part of the review".to_owned();
+            add("submodule", Severity::Warning, 1, text);
+        }
+    } else if file.is_link() && wants(LocalRule::Links) {
+        let target = added().map(|(_, (text, _))| text).next();
         if let Some(target) = target.filter(|target| leads_out(&full, target)) {
             let target: String = target.chars().filter(|c| !crate::hidden::is_foreign(*c)).take(200).collect();
             add("link-outside", Severity::Error, 1, format!("the link leads out of the repository: {target}"));
         }
-    } else {
-        for (number, (text, _)) in lines.filter(|(_, (_, is_added))| *is_added) {
+    } else if !file.is_link() && wants(LocalRule::Hidden) {
+        for (number, (text, _)) in added() {
             if let Some(c) = text.chars().find(|c| deceives(*c)) {
                 let text = format!("the line has the invisible character U+{:04X}", u32::from(c));
                 add("hidden-character", Severity::Error, *number, text);
@@ -86,6 +127,46 @@ pub fn problems(file: &Changed, path: &str, side: &NewSide) -> Vec<Finding> {
         }
     }
     found.truncate(MOST);
+    found
+}
+
+/// Finds the secrets of added lines: the line of each, and what to say, which never has its text.
+fn secrets(path: &str, lines: Option<&Shown>, rules: &Rules<'_>) -> Vec<(u64, String)> {
+    // A secret may have several lines, so lines that follow each other are one text.
+    let mut runs: Vec<(u64, u64, String)> = Vec::new();
+    for (number, (text, _)) in lines.into_iter().flatten().filter(|(_, (_, is_added))| *is_added) {
+        match runs.last_mut().filter(|(_, next, _)| next == number) {
+            Some((_, next, run)) => {
+                *next += 1;
+                run.push('\n');
+                run.push_str(text);
+            }
+            None => runs.push((*number, number + 1, text.clone())),
+        }
+    }
+    let mut found = Vec::new();
+    for (first, _, run) in &runs {
+        for secret in rules.secrets.all_in(run) {
+            let message = match secret.kind {
+                Kind::Value(name) => format!("adds the value of the variable {name}"),
+                Kind::Shape(kind) => {
+                    let digest = sha256(secret.text.as_bytes());
+                    if (rules.is_ignored)(path, &digest) {
+                        continue;
+                    }
+                    let what = if kind == "pattern" { "secret (a pattern of the policy)" } else { kind };
+                    let article = if what.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+                    // The digest of a short text would give it away.
+                    let entry = if secret.text.len() < 20 { "paths".to_owned() } else { format!("sha256: {digest}") };
+                    format!(
+                        "adds what looks like {article} {what}; if it is none, add it to `secrets.ignore` of the policy ({entry})"
+                    )
+                }
+            };
+            let line = first + run[..secret.at].matches('\n').count() as u64;
+            found.push((line, message));
+        }
+    }
     found
 }
 
@@ -118,9 +199,15 @@ mod tests {
 
     fn rules(raw: &str, diff: &str) -> Vec<String> {
         let side = new_side(diff);
+        let secrets = Secrets::new(&std::collections::BTreeMap::new(), &[]).unwrap();
+        let rules = Rules { wanted: &LocalRule::ALL, secrets: &secrets, is_ignored: &|_, _| false };
+        let problems = |file: &Changed| {
+            let path = String::from_utf8_lossy(&file.path);
+            problems(file, &path, side.get(&*path), &rules)
+        };
         changed(raw.as_bytes())
             .iter()
-            .flat_map(|file| problems(file, &String::from_utf8_lossy(&file.path), &side))
+            .flat_map(problems)
             .map(|found| format!("{}:{} {}", found.path, found.start_line, found.rule_id))
             .collect()
     }

@@ -64,6 +64,14 @@ pub enum Class {
     Outside,
     /// The policy does not allow reading it.
     Denied,
+    /// It is a link.
+    Link,
+    /// It is a submodule.
+    Submodule,
+    /// It is not a text.
+    Binary,
+    /// The recipe leaves it out.
+    Excluded,
     /// A program writes it.
     Generated,
 }
@@ -74,6 +82,10 @@ impl Class {
         match self {
             Class::Outside => "outside",
             Class::Denied => "denied",
+            Class::Link => "link",
+            Class::Submodule => "submodule",
+            Class::Binary => "binary",
+            Class::Excluded => "excluded",
             Class::Generated => "generated",
         }
     }

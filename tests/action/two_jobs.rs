@@ -56,6 +56,9 @@ impl Proposed {
         assert_eq!(project.snapshot(), before, "the first job writes nothing");
         let page = std::fs::read_to_string(&first.outputs["report-file"]).unwrap();
         assert!(page.contains("<h1>add a script</h1>") && page.contains("scripted"), "the review page");
+        let link = "[artifacts of this run](https://github.example/o/r/actions/runs/42#artifacts)";
+        let says = |text: &str| first.summary.contains(text);
+        assert!(says(link) && says("`qwen apply report.html` applies the change"), "{}", first.summary);
         project.run_git(&["clone", "-q", &origin.display().to_string(), &second.display().to_string()]);
         let artefact = project.beside("artefact");
         std::fs::create_dir(&artefact).unwrap();

@@ -124,7 +124,9 @@ impl Invoker<'_> {
         })));
         let Some(grant) = grant.filter(|_| decision.is_allowed()) else {
             let ends = deny(account, turn.on_deny, &name, &decision);
-            (turn.emit)(denial(turn.number, prepared.call, name, Value::Object(arguments), &decision));
+            let denial = denial(turn.number, prepared.call, &name, Value::Object(arguments), &decision);
+            let allow_with = self.judge.remedy(&name, &accesses);
+            (turn.emit)(Event::Denied(Box::new(PermissionDenial { allow_with, ..denial })));
             return Err(Refused { error: denied(&decision), ends });
         };
         let call = self.with_secrets(&name, effects, &arguments, &accesses, &grant)?.unwrap_or(call);
@@ -154,6 +156,7 @@ impl Invoker<'_> {
             source: Some("settings".into()),
             reason: decision.reason.clone(),
             hint: None,
+            allow_with: None,
             turn: turn.number,
         })));
         let message = format!("Denied: {}", decision.reason);

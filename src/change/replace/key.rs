@@ -61,10 +61,10 @@ impl Key {
     }
 
     /// Returns every place of another key in this one, overlapping ones too, that splits no group.
-    pub(super) fn find(&self, other: &str) -> Vec<Range<usize>> {
+    pub(super) fn find(&self, other: &str) -> Option<Vec<Range<usize>>> {
         let whole = |at: usize| at == self.text.len() || !self.run(at).is_group || self.run(at).key == at;
-        let found = occurrences(&self.text, other).map(|at| at..at + other.len());
-        found.filter(|range| whole(range.start) && whole(range.end)).collect()
+        let found = few_occurrences(&self.text, other)?.into_iter().map(|at| at..at + other.len());
+        Some(found.filter(|range| whole(range.start) && whole(range.end)).collect())
     }
 
     /// Returns where the group of a place begins in the source.
@@ -76,6 +76,17 @@ impl Key {
     fn run(&self, at: usize) -> &Run {
         &self.runs[self.runs.partition_point(|run| run.key <= at) - 1]
     }
+}
+
+/// Bytes of places that are compared. Places that do not overlap never have so many; those that do, such as a long part
+/// of a repetition, would take hours.
+pub(super) const MOST_COMPARED: usize = 1 << 27;
+
+/// Returns every place of `needle`, overlapping ones too; none if it is empty. `None`: there are too many to compare.
+pub(super) fn few_occurrences(text: &str, needle: &str) -> Option<Vec<usize>> {
+    let most = MOST_COMPARED / needle.len().max(1);
+    let found: Vec<usize> = occurrences(text, needle).take(most + 1).collect();
+    (found.len() <= most).then_some(found)
 }
 
 /// Returns every place of `needle`, overlapping ones too; none if it is empty.

@@ -230,6 +230,16 @@ fn every_place_counts_those_that_overlap_and_those_at_another_indentation_too() 
     assert_eq!(replace("aaa", "aa", "b", Wanted::All).unwrap().text, "ba");
 }
 
+/// Each of so many places would be compared over its whole length.
+#[test]
+fn a_long_part_of_a_repetition_is_refused_before_hours_have_gone() {
+    let text = "ab ".repeat(2_000_000);
+    for old in ["ab ".repeat(200_000), "ab  ".repeat(200_000)] {
+        let refused = replace(&text, &old, "x", Wanted::Exactly(1));
+        assert!(matches!(refused, Err(Failure::NotFound | Failure::WrongCount { .. })));
+    }
+}
+
 #[test]
 fn copied_line_numbers_are_taken_off() {
     let text = "fn a() {\n    b();\n\n}\n";

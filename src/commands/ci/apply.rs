@@ -275,17 +275,34 @@ fn subject(report: &Report, top: &Path, trusted: &Trusted) -> String {
     format!("{}…", &cut[..cut.rfind(' ').unwrap_or(cut.len())])
 }
 
-/// Returns a text in which GitHub finds nobody to notify and no issue to close.
+/// What keeps the checks of a commit from running where it is said in brackets.
+const SKIPS: [&str; 5] = ["skip ci]", "ci skip]", "no ci]", "skip actions]", "actions skip]"];
+
+/// Returns a text in which GitHub finds nobody to notify, no issue to close and no word about checks.
 fn inert(text: &str) -> String {
+    let text: String = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
     let mut plain = String::with_capacity(text.len());
-    let mut characters = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).peekable();
-    while let Some(c) = characters.next() {
+    for (at, c) in text.char_indices() {
         plain.push(c);
-        if matches!(c, '@' | '#') && characters.peek().is_some_and(|next| next.is_alphanumeric()) {
+        let (before, rest) = (&text[..at], &text[at + c.len_utf8()..]);
+        let begins = |word: &str| rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+        let means_something = match c {
+            '@' | '#' => rest.starts_with(char::is_alphanumeric),
+            // `GH-7` is an issue, and so is its address.
+            '-' => rest.starts_with(|c: char| c.is_ascii_digit()) && last_word(before).eq_ignore_ascii_case("gh"),
+            ':' => rest.starts_with("//"),
+            '[' => SKIPS.iter().any(|words| begins(words)),
+            _ => false,
+        };
+        if means_something {
             plain.push(' ');
         }
     }
     plain
+}
+
+fn last_word(text: &str) -> &str {
+    text.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default()
 }
 
 fn order(job: &Job, report: &Report, title: &str) -> Result<DeliveryRequest, ProposalError> {
@@ -370,4 +387,23 @@ async fn open_pull_request(job: &Job, pushed: &Pushed, out: &mut dyn Write) -> O
 
 async fn propose(job: &Job, proposed: &Proposed<'_>) -> Result<Opened, ForgeError> {
     job.forge()?.propose(proposed).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_message_notifies_nobody_closes_nothing_and_skips_no_checks() {
+        for (text, expected) in [
+            ("thanks @octocat, fixes #7", "thanks @ octocat, fixes # 7"),
+            ("fixes GH-7, closes gh-8", "fixes GH- 7, closes gh- 8"),
+            ("fixes https://github.com/o/r/issues/7", "fixes https: //github.com/o/r/issues/7"),
+            ("docs [skip ci] [CI Skip] [no ci]", "docs [ skip ci] [ CI Skip] [ no ci]"),
+            ("a[0], utf-8, high-5, x: y, # title, [skip it]", "a[0], utf-8, high-5, x: y, # title, [skip it]"),
+            ("[\u{7}skip ci]", "[ skip ci]"),
+        ] {
+            assert_eq!(inert(text), expected);
+        }
+    }
 }

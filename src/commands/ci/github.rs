@@ -32,6 +32,9 @@ fn only_looks(tool: &str) -> bool {
         .is_some_and(|tool| READING.contains(&tool) || matches!(tool, ToolId::TodoWrite | ToolId::StructuredOutput))
 }
 
+/// The name of the review page.
+const REPORT: &str = "report.html";
+
 /// Files of the step.
 struct Files {
     folder: PathBuf,
@@ -47,7 +50,7 @@ impl Files {
         output.result_file = Some(self.path("result.json"));
         output.patch_file = Some(self.path("change.patch"));
         output.summary_file = Some(self.path("summary.md"));
-        output.report_file = shown.report.then(|| self.path("report.html"));
+        output.report_file = shown.report.then(|| self.path(REPORT));
         output.sarif_file = Some(self.path("findings.sarif"));
         output.rdjson_file = Some(self.path("findings.rdjson"));
         output.annotations_file = Some(self.path("annotations.txt"));
@@ -77,10 +80,12 @@ pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Fail
     if let Some(error) = report.error.as_ref().filter(|_| exit != Exit::Ok) {
         say_failure(out, exit, &error.message, error.hint.as_deref());
     }
-    job.write_summary(
-        &bounded::regular_text(&files.path("summary.md"), bounded::PRODUCT)
-            .unwrap_or_else(|_| summary::summary(&report)),
-    )?;
+    let mut text = bounded::regular_text(&files.path("summary.md"), bounded::PRODUCT)
+        .unwrap_or_else(|_| summary::summary(&report));
+    if let Some(url) = job.run_url().filter(|_| files.path(REPORT).exists()) {
+        text.push_str(&summary::review_page(&report, &url, REPORT));
+    }
+    job.write_summary(&text)?;
     set_outputs(job, &files, &report, exit);
     job.write_outputs()?;
     Ok(exit)
@@ -224,7 +229,7 @@ fn set_outputs(job: &mut Job, files: &Files, report: &Report, exit: Exit) {
     job.set("changed", has_patch.to_string());
     job.set("result-file", shown("result.json"));
     job.set("summary-file", shown("summary.md"));
-    job.set("report-file", when(files.path("report.html").exists(), "report.html"));
+    job.set("report-file", when(files.path(REPORT).exists(), REPORT));
     job.set("structured-output", answer.unwrap_or_default());
     job.set("patch-file", when(has_patch, "change.patch"));
     job.set("patch-sha256", report.changes.patch_sha256.clone().unwrap_or_default());

@@ -2,14 +2,13 @@
 
 use super::super::console::{appearance, print};
 use super::error::HookError;
-use crate::cli::hook::HookArgs;
+use crate::cli::hook::{HookArgs, HookMode};
 use crate::cli::run::FromHook;
 use crate::cli::usage::{self, UsageError};
 use crate::cli::{Command, RunArgs};
 use crate::emit::safe::one_line;
 use crate::emit::{Screen, findings_for_people};
 use crate::exit::Exit;
-use crate::git::Git;
 use crate::git::repository::Repository;
 use crate::recipe::file::Severity;
 use crate::run::Failure;
@@ -83,13 +82,10 @@ impl HookRequest<'_> {
         (inside && index.is_file()).then_some(index)
     }
 
-    /// Returns git, on that index.
-    pub(super) fn git(&self) -> Result<Git, HookError> {
-        let git = self.repository().without_filters().map_err(|error| of_git(&error))?;
-        Ok(match self.index() {
-            Some(index) => git.env("GIT_INDEX_FILE", index),
-            None => git,
-        })
+    /// Returns what a run is told of this hook, which looks at the index.
+    pub(super) fn facts(&self) -> FromHook {
+        let shows_request = self.environment.is_on("QWEN_HOOK_DRY_RUN");
+        FromHook { index: self.index(), shows_request, ..FromHook::default() }
     }
 
     /// Tells whether git is in the middle of something whose changes are not the committer's own.
@@ -147,12 +143,12 @@ impl HookRequest<'_> {
         &self,
         recipe: &str,
         params: &[String],
-        revision: Option<String>,
+        from_hook: FromHook,
         budget: Duration,
     ) -> Result<Reply, Failure> {
         let mut arguments = self.arguments(recipe, params)?;
-        let shows_request = self.environment.is_on("QWEN_HOOK_DRY_RUN");
-        arguments.from_hook = Some(FromHook { index: self.index(), revision, shows_request });
+        let shows_request = from_hook.shows_request;
+        arguments.from_hook = Some(from_hook);
         let printed = Shared::default();
         let streams = Streams {
             backlogs: Vec::new(),
@@ -170,7 +166,13 @@ impl HookRequest<'_> {
     }
 
     /// Prints what a recipe found and returns the way the hook ends: only what is an error and certain stops git.
-    pub(super) fn judge(&self, reply: Reply, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Failure> {
+    pub(super) fn judge(
+        &self,
+        reply: Reply,
+        mode: HookMode,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> Result<Exit, Failure> {
         let what = self.what;
         let result = match reply {
             Reply::Result(result) => result,
@@ -178,11 +180,13 @@ impl HookRequest<'_> {
             Reply::None(reason) => return skipped(self.common, what, err, &reason),
         };
         let values = result["findings"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let lines =
-            values.iter().filter_map(|value| Some(Line::of(&serde_json::from_value(value.clone()).ok()?, value)));
-        let lines: Vec<Line> = lines.collect();
+        let findings = values.iter().filter_map(|value| serde_json::from_value(value.clone()).ok());
+        let lines: Vec<Line> = findings.map(|finding: Finding| Line::of(&finding)).collect();
         let errors = lines.iter().filter(|line| line.blocks).count() as u64;
         let exit = report(lines, self.environment, out)?;
+        if mode == HookMode::Advise {
+            return Ok(Exit::Ok);
+        }
         if errors > 0 {
             let errors = crate::emit::words::count(errors, "error");
             let _closed =
@@ -225,17 +229,17 @@ fn reply(exit: Exit, result: Value, shows_request: bool) -> Result<Reply, Failur
 pub(super) struct Line {
     /// In one line.
     pub(super) text: String,
-    /// As the model gave it, if a model did.
+    /// As it is in a result.
     pub(super) value: Option<Value>,
     pub(super) blocks: bool,
 }
 
 impl Line {
-    fn of(finding: &Finding, value: &Value) -> Line {
+    pub(super) fn of(finding: &Finding) -> Line {
         let Finding { path, start_line, rule_id, message, .. } = finding;
         Line {
             text: one_line(&format!("{path}:{start_line}: [{rule_id}] {message}")),
-            value: Some(value.clone()),
+            value: serde_json::to_value(finding).ok(),
             blocks: finding.severity == Severity::Error && finding.confidence == Confidence::High,
         }
     }

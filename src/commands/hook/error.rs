@@ -26,6 +26,9 @@ pub(in crate::commands) enum HookError {
     /// A hook cannot be written or removed.
     #[error("{path}: {cause}")]
     Unwritable { path: String, cause: std::io::Error },
+    /// `QWEN_HOOK` has another word.
+    #[error("QWEN_HOOK: `{0}` is not a mode")]
+    Mode(String),
     /// There is no repository.
     #[error("this directory is not in a git repository with a work tree")]
     NoRepository,
@@ -50,7 +53,7 @@ impl CliError for HookError {
     fn exit(&self) -> Exit {
         match self {
             HookError::Skipped(_) => Exit::Unavailable,
-            HookError::Flags(_) => Exit::Usage,
+            HookError::Flags(_) | HookError::Mode(_) => Exit::Usage,
             HookError::Run { exit, .. } => *exit,
             HookError::Git(_)
             | HookError::Unwritable { .. }
@@ -65,6 +68,7 @@ impl CliError for HookError {
 
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match self {
+            HookError::Mode(_) => "use 0, block, advise or local, or unset it",
             HookError::Skipped(_) => "set QWEN_HOOK=0 to continue without a message from the model",
             HookError::Flags(_) => "correct the flags of `qwen hook`",
             HookError::Run { hint, .. } => hint,

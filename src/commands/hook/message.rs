@@ -36,7 +36,7 @@ pub(super) async fn draft(
         return Ok(Exit::Ok);
     }
     let budget = asked.common.max_wall_time.unwrap_or(BUDGET);
-    let result = match asked.ask("commit-message", &[], None, budget).await? {
+    let result = match asked.ask("commit-message", &[], asked.facts(), budget).await? {
         Reply::Result(result) => result,
         Reply::Shown(text) => return print(out, &(crate::emit::safe::escape(&text).into_owned() + "\n")),
         Reply::None(reason) => return skipped(asked.common, asked.what, err, &reason),

@@ -25,7 +25,7 @@ pub(super) async fn run(
     let common = match verb {
         HookVerb::Install { which, workspace } => return install::install(*which, workspace, environment, out),
         HookVerb::Uninstall { which, workspace } => return install::uninstall(*which, workspace, environment, out),
-        HookVerb::PreCommit { common }
+        HookVerb::PreCommit { common, .. }
         | HookVerb::PrepareCommitMsg { common, .. }
         | HookVerb::PrePush { common, .. } => common,
     };
@@ -45,7 +45,7 @@ pub(super) async fn run(
             drafted.or_else(|failure| skipped(common, what, err, &failure.error.message))
         }
         HookVerb::PrePush { remote, .. } => pre_push::run(&asked, remote.as_deref(), out, err).await,
-        HookVerb::PreCommit { .. } => pre_commit::run(&asked, out, err).await,
+        HookVerb::PreCommit { mode, range, .. } => pre_commit::run(&asked, *mode, range.as_deref(), out, err).await,
         HookVerb::Install { .. } | HookVerb::Uninstall { .. } => unreachable!("they have returned above"),
     }
 }

@@ -1,100 +1,67 @@
-//! Runs `qwen hook pre-commit` on the staged change, as the index holds it.
+//! Runs `qwen hook pre-commit` on the staged change, as the index holds it, or on a range of commits.
 
-use std::ffi::OsString;
 use std::io::Write;
-use std::os::unix::ffi::OsStringExt as _;
 
-use super::asked::{BUDGET, HookRequest, Line, of_git, report};
+use super::super::check::local;
+use super::asked::{BUDGET, HookRequest, Line, report, skipped};
+use super::error::HookError;
+use crate::cli::hook::HookMode;
+use crate::cli::run::FromHook;
 use crate::exit::Exit;
-use crate::path::RelPath;
-use crate::policy::redact::Secrets;
+use crate::recipe::file::DiffKind;
 use crate::run::Failure;
-use crate::run::error::SetupError;
-use crate::run::output::masking::secret_variables;
-use crate::run::recipe::from_hook::is_generated;
-use crate::verify::findings::new_side;
+use crate::run::recipe::diff::right_of;
+use crate::settings::Environment;
 
-/// Configuration for git that overrides the user's and starts no program of the repository.
-const PLAIN: [&str; 6] = ["diff", "--cached", "--no-ext-diff", "--no-textconv", "--no-color", "--diff-filter=ACMRT"];
-
-pub(super) async fn run(asked: &HookRequest<'_>, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Failure> {
+pub(super) async fn run(
+    asked: &HookRequest<'_>,
+    mode: Option<HookMode>,
+    range: Option<&str>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
     if asked.is_in_between() {
         return Ok(Exit::Ok);
     }
-    let git = asked.git()?;
-    let counts = git.run(&[&PLAIN[..], &["--numstat", "-z", "--no-renames"]].concat(), b"");
-    let paths = texts(&counts.map_err(|error| of_git(&error))?);
-    if paths.is_empty() {
-        return Ok(Exit::Ok);
+    let mode = mode.map_or_else(|| of_variable(asked.environment), Ok)?;
+    let range = range.map(str::to_owned).or_else(|| of_pre_commit(asked.environment));
+    let kind = if range.is_some() { DiffKind::Range } else { DiffKind::Staged };
+    let policy = asked.place.policy(None, false, asked.environment)?.policy;
+    let revision = range.as_deref().and_then(right_of);
+    let from_hook = FromHook { revision, range: range.clone(), ..asked.facts() };
+    let looked = local(asked.place, &policy, asked.environment, (kind, range.as_deref()), Some(&from_hook))?;
+    if looked.files == 0 && range.is_none() {
+        return skipped(asked.common, asked.what, err, "nothing is staged, and no range is given");
     }
-    let secrets = secrets(asked, &paths)?;
-    if !secrets.is_empty() {
-        let exit = report(secrets, asked.environment, out)?;
-        let _closed = writeln!(err, "qwen: nothing was sent; take the secret out, or QWEN_HOOK=0 git commit");
-        return Ok(exit);
+    let lines = looked.findings.iter().map(Line::of).collect::<Vec<_>>();
+    let ended = |exit: Exit| if mode == HookMode::Advise { Exit::Ok } else { exit };
+    if mode == HookMode::Local || lines.iter().any(|line| line.blocks) {
+        let exit = report(lines, asked.environment, out)?;
+        if exit != Exit::Ok {
+            let _closed = writeln!(err, "qwen: nothing was sent; take it out, or QWEN_HOOK=0 git commit");
+        }
+        return Ok(ended(exit));
+    }
+    if looked.texts == 0 {
+        return report(lines, asked.environment, out);
     }
     let budget = asked.common.max_wall_time.unwrap_or(BUDGET);
-    let reply = asked.ask("staged-check", &[], None, budget).await?;
-    asked.judge(reply, out, err)
+    let reply = asked.ask("staged-check", &[], from_hook, budget).await?;
+    asked.judge(reply, mode, out, err)
 }
 
-/// Reads the paths of changed texts from `git diff --numstat -z`: no binary files, no lock files.
-fn texts(counts: &[u8]) -> Vec<Vec<u8>> {
-    counts
-        .split(|byte| *byte == 0)
-        .filter_map(|line| {
-            let mut parts = line.splitn(3, |byte| *byte == b'\t');
-            let (added, _, path) = (parts.next()?, parts.next()?, parts.next()?);
-            (added != b"-" && !path.is_empty() && !is_generated(path)).then(|| path.to_vec())
-        })
-        .collect()
+/// Returns what `QWEN_HOOK` says.
+fn of_variable(environment: &Environment) -> Result<HookMode, HookError> {
+    match environment.value("QWEN_HOOK").as_deref() {
+        None | Some("" | "1" | "block") => Ok(HookMode::Block),
+        Some("advise") => Ok(HookMode::Advise),
+        Some("local") => Ok(HookMode::Local),
+        Some(other) => Err(HookError::Mode(other.to_owned())),
+    }
 }
 
-/// Finds secrets in the added lines by patterns; files that the policy keeps from the model are skipped.
-fn secrets(asked: &HookRequest<'_>, paths: &[Vec<u8>]) -> Result<Vec<Line>, Failure> {
-    let policy = asked.place.policy(None, false, asked.environment)?.policy;
-    let facts = asked.place.facts(asked.environment);
-    let prefix = &asked.repository().prefix;
-    let may_read = policy.reader(&facts);
-    let readable: Vec<OsString> = paths
-        .iter()
-        .filter(|path| {
-            let inside = RelPath::from_bytes(path).and_then(|path| RelPath::below(prefix.as_path(), path.as_path()));
-            inside.is_some_and(|path| may_read(&path))
-        })
-        .map(|path| OsString::from_vec(path.clone()))
-        .collect();
-    if readable.is_empty() {
-        return Ok(Vec::new());
-    }
-    let secrets = Secrets::new(&secret_variables(asked.environment, None, None), &policy.secret_patterns())
-        .map_err(SetupError::SecretPatterns)?;
-    let mut words: Vec<OsString> = PLAIN.map(OsString::from).into();
-    words.extend(["-U0", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", "--"].map(OsString::from));
-    words.extend(readable);
-    let diff = asked.git()?.run(&words, b"").map_err(|error| of_git(&error))?;
-    let mut lines = Vec::new();
-    for (path, added) in new_side(&String::from_utf8_lossy(&diff)) {
-        for (number, (text, _)) in added {
-            let found = secrets.shown_in(&text).into_iter();
-            lines.extend(found.map(|what| Line {
-                text: crate::emit::safe::one_line(&format!("{path}:{number}: [secret] {what}")),
-                value: None,
-                blocks: true,
-            }));
-        }
-    }
-    Ok(lines)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_are_what_is_neither_binary_nor_a_lock_file() {
-        let counts = b"1\t0\ta b\n.rs\x00-\t-\tpicture.png\x005\t2\tCargo.lock\x000\t3\tsub/x\ty\x00";
-        assert_eq!(texts(counts), [b"a b\n.rs".to_vec(), b"sub/x\ty".to_vec()]);
-        assert!(texts(b"").is_empty());
-    }
+/// Returns the range that pre-commit was given (`--from-ref`, `--to-ref`).
+fn of_pre_commit(environment: &Environment) -> Option<String> {
+    let value = |name: &str| environment.value(name).filter(|value| !value.is_empty());
+    Some(format!("{}...{}", value("PRE_COMMIT_FROM_REF")?, value("PRE_COMMIT_TO_REF")?))
 }

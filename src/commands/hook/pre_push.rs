@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use super::asked::{HookRequest, given, of_git, skipped};
 use super::error::HookError;
+use crate::cli::hook::HookMode;
 use crate::cli::input::{CAP, FIRST_BYTE, ProcessInput, read_standard_input};
+use crate::cli::run::FromHook;
 use crate::exit::Exit;
 use crate::git::Git;
 use crate::git::trusted::TrustedTree;
@@ -64,8 +66,9 @@ pub(super) async fn run(
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
         let left = budget.saturating_sub(started.elapsed());
-        let reply = asked.ask("review-diff", &params, Some(tip), left).await?;
-        exit = exit.or_worse(asked.judge(reply, out, err)?);
+        let from_hook = FromHook { revision: Some(tip), ..asked.facts() };
+        let reply = asked.ask("review-diff", &params, from_hook, left).await?;
+        exit = exit.or_worse(asked.judge(reply, HookMode::Block, out, err)?);
     }
     Ok(exit)
 }

@@ -30,8 +30,10 @@ pub(super) fn state(report: &Report, findings: &Findings) -> (&'static str, Stri
         "success" if has_files => good("Proposed"),
         "success" => good("Done"),
         "nothing_to_do" => good("Nothing to do"),
-        "denied" if has_files => ("warn", "! Proposed, calls refused".to_owned()),
-        "denied" => ("warn", "! Calls refused".to_owned()),
+        "denied" if has_files && report.git.commit.is_some() => ("warn", "! Committed, calls denied".to_owned()),
+        "denied" if has_files && changes.applied => ("warn", "! Changed, calls denied".to_owned()),
+        "denied" if has_files => ("warn", "! Proposed, calls denied".to_owned()),
+        "denied" => ("warn", "! Calls denied".to_owned()),
         "refused_trigger" => ("no", "✗ Not started".to_owned()),
         "verify_failed" => ("no", "✗ A check fails".to_owned()),
         "limit" => ("no", "✗ A limit is reached".to_owned()),
@@ -52,11 +54,6 @@ pub(super) fn sentence(report: &Report) -> String {
             number => count(number as u64, "finding"),
         };
     }
-    let files = count(changes.files.len() as u64, "file");
-    match (&report.git.branch, &report.git.commit) {
-        (Some(branch), Some(commit)) => format!("{files} committed to {branch} as {}", words::commit(commit)),
-        (None, Some(commit)) => format!("{files} committed as {}", words::commit(commit)),
-        _ if changes.applied => format!("{files} changed"),
-        _ => format!("{files} would change"),
-    }
+    let (branch, commit) = (report.git.branch.as_deref(), report.git.commit.as_deref());
+    words::delivered(changes.files.len(), branch, commit, changes.applied)
 }

@@ -1,4 +1,4 @@
-//! Shows what came of a run and what it rests on: facts, the model's words, checks, refused calls.
+//! Shows what came of a run and what it rests on: facts, the model's words, checks, denied calls.
 
 use maud::{Markup, html};
 
@@ -10,9 +10,9 @@ use super::{findings, parts};
 use crate::emit::report::Report;
 use crate::emit::safe::{one_line, one_line_of};
 use crate::emit::words::{self, count};
-use crate::event::PermissionDenial;
+use crate::event::{FileReport, PermissionDenial};
 
-/// Refused calls and warnings that are shown.
+/// Denied calls and warnings that are shown.
 const MOST: usize = 100;
 
 /// Characters of a command.
@@ -21,10 +21,7 @@ const COMMAND: usize = 1000;
 /// Shows the title, one sentence, the facts and the command that takes the change.
 pub(super) fn summary(shown: &Shown<'_>, title: &str) -> Markup {
     let report = &shown.material.report;
-    let lines = (
-        report.changes.files.iter().map(|file| file.added).sum(),
-        report.changes.files.iter().map(|file| file.removed).sum(),
-    );
+    let lines = FileReport::lines(&report.changes.files);
     let is_proposal = shown.changes.is_some() && !report.changes.applied && report.git.commit.is_none();
     html! {
         section id="summary" {
@@ -63,15 +60,15 @@ fn facts(shown: &Shown<'_>) -> Markup {
     let report = &shown.material.report;
     let started = shown.material.started();
     let policy = started.map(|started| started.policy.name.as_str()).filter(|name| !name.is_empty());
-    let refused = report.permission_denials.len() as u64;
+    let denied = report.permission_denials.len() as u64;
     let usage = &report.usage;
     html! {
         dl class="card facts" {
             @if let Some((passed, detail)) = checks(report) {
                 div { dt { "Checks" } dd { span class=(if passed { "plus" } else { "minus" }) { (if passed { "✓ pass" } else { "✗ fail" }) } small { (detail) } } }
             }
-            div { dt { "Refused" } dd {
-                (if refused == 0 { "nothing".to_owned() } else { count(refused, "call") })
+            div { dt { "Denied" } dd {
+                (if denied == 0 { "nothing".to_owned() } else { count(denied, "call") })
                 @if let Some(policy) = policy { small { "policy " (one_line(policy)) } }
             } }
             @if let Some(model) = &report.ran.model {
@@ -107,7 +104,7 @@ fn checks(report: &Report) -> Option<(bool, String)> {
     Some((ended.iter().all(|check| check.passed), format!("attempt {last}{of}")))
 }
 
-/// Shows what the model says, the checks, the refused calls and the warnings.
+/// Shows what the model says, the checks, the denied calls and the warnings.
 pub(super) fn evidence(report: &Report) -> Markup {
     html! {
         @if !report.answer.result.trim().is_empty() {
@@ -134,8 +131,8 @@ pub(super) fn evidence(report: &Report) -> Markup {
         }
         @if !report.permission_denials.is_empty() {
             section {
-                h2 { "Refused by the policy" }
-                div class="card rows" { @for denial in report.permission_denials.iter().take(MOST) { (refused(denial)) } }
+                h2 { "Denied by the policy" }
+                div class="card rows" { @for denial in report.permission_denials.iter().take(MOST) { (denied(denial)) } }
                 @if report.permission_denials.len() > MOST { p.by { (count((report.permission_denials.len() - MOST) as u64, "more call")) } }
             }
         }
@@ -148,12 +145,12 @@ pub(super) fn evidence(report: &Report) -> Markup {
     }
 }
 
-fn refused(denial: &PermissionDenial) -> Markup {
+fn denied(denial: &PermissionDenial) -> Markup {
     let what = ["command", "file_path", "path", "url"].iter().find_map(|key| denial.tool_input.get(key)?.as_str());
     html! {
         div {
             div.row {
-                span class="pill warn" { "refused" }
+                span class="pill warn" { "denied" }
                 span.by { (one_line(&denial.tool_name)) }
                 @if let Some(what) = what { code { (one_line_of(what, COMMAND)) } }
                 span.by { "turn " (denial.turn) }
@@ -164,6 +161,10 @@ fn refused(denial: &PermissionDenial) -> Markup {
                 @if let Some(source) = &denial.source { " of " (one_line(source)) }
             }
             @if let Some(hint) = &denial.hint { p.by { (inline(hint)) } }
+            @if let Some(lines) = &denial.allow_with {
+                p.by { "To allow it, add to the policy:" }
+                (seen(lines))
+            }
         }
     }
 }

@@ -213,7 +213,7 @@ fn call(called: &Called<'_>) -> Markup {
     let failed = !is_denied && called.result.is_some_and(|result| result.is_error);
     let name = called.result.map_or(called.call.name.as_str(), |result| result.tool.as_str());
     let head = html! {
-        @if is_denied { span class="pill warn" { "refused" } }
+        @if is_denied { span class="pill warn" { "denied" } }
         @if failed { span class="pill no" { "failed" } }
         span.tool { (one_line_of(name, 80)) }
         span.what { (one_line_of(&subject(called), SUBJECT)) }
@@ -245,7 +245,7 @@ fn decided(called: &Called<'_>, is_denied: bool) -> Markup {
     let Some((rule, source, reason)) = of_denial.or(of_decision) else { return html! {} };
     html! {
         div.by {
-            "policy: " (if is_denied { "refused" } else { "allowed" })
+            "policy: " (if is_denied { "denied" } else { "allowed" })
             @if let Some(rule) = rule { " by " code { (one_line(rule)) } }
             @if let Some(source) = source { " of " (one_line(source)) }
             @if is_denied && !reason.is_empty() { ": " (inline(reason)) }

@@ -163,7 +163,7 @@ pub(super) fn no_rule(layer: &Layer, rules: &[Rule<CommandRule>], program: &Word
         return if shown.is_empty() { denial } else { denial.hint(format!("write `{name}`")) };
     }
     let denial =
-        Denial::new(format!("no rule of `shell.allow` in {} matches this use of `{name}`", layer.origin.source))
+        Denial::new(format!("no rule of `shell.allow` in {} allows this use of `{name}`", layer.origin.source))
             .by("G1");
     if shown.is_empty() { denial } else { denial.hint(format!("allowed is: {}", shown.join(", "))) }
 }

@@ -16,7 +16,7 @@ use super::table::{Dashes, Operands, Style, TABLE, Table};
 use changes::{add, branch, commit, maintenance, moved, rebase, remote, remove, symbolic_ref, tag, work_tree};
 use held::{clone, formats, ids_of_words, init, runs, tells_ids, worktree};
 use keeps::keeps;
-use options::{BRANCH, GLOBAL, GREP, NOTHING, SILENT_LOG, diff_options, log_options};
+use options::{BRANCH, GLOBAL, GREP, SILENT_LOG, diff_options, log_options};
 use shows::{archive, blame, cat_file, diff, grep, ids, log, merge_tree, past_the_rules, reflog, revisions};
 use shows::{stashes, status};
 
@@ -229,7 +229,13 @@ pub(crate) const GIT: Table = Table {
             special: Some(symbolic_ref),
             ..TABLE
         },
-        Table { names: "remote", options: NOTHING, operands: Operands::Special, special: Some(remote), ..TABLE },
+        Table {
+            names: "remote",
+            options: "-v,--verbose -q,--quiet -n",
+            operands: Operands::Special,
+            special: Some(remote),
+            ..TABLE
+        },
         Table {
             names: "rm",
             options: "-f,--force -n,--dry-run !-r --cached --ignore-unmatch -q,--quiet --sparse --pathspec-from-file=F",

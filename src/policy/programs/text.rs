@@ -59,7 +59,7 @@ const DIFF: &str = "--normal -q,--brief -s,--report-identical-files -c -C=D --co
     --new-line-format=D --unchanged-line-format=D --old-group-format=D --new-group-format=D --unchanged-group-format=D \
     --changed-group-format=D -d,--minimal --horizon-lines=D --speed-large-files --color=?D --palette=D --help -v,--version";
 
-const TREE: &str = "-a -d -l -f -x -L=D -R -P=D -I=D --gitignore --gitfile=R --ignore-case --matchdirs --metafirst --info \
+const TREE: &str = "-a -d -l -f -x -L=D -R -P=D -I=D --gitignore --gitfile=R --ignore-case --matchdirs --metafirst !!--info \
     --infofile=R --noreport --charset=D --filelimit=D !-o=W -q -N -Q -p -u -g -s -h --si --du -D --timefmt=D -F --inodes --device \
     -v -t -c -U -r --dirsfirst --filesfirst --sort=D -i -A -S -n -C -X -J -H=D -T=D --nolinks --hintro=R --houtro=R \
     --fromfile --fromtabfile --prune --help --version";

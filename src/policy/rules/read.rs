@@ -23,7 +23,12 @@ impl Rules {
             network: from.network(file.network.unwrap_or_default()),
             mcp: file.mcp.map(|mcp| from.mcp(mcp)).unwrap_or_default(),
             sandbox: sandbox(file.sandbox.unwrap_or_default()),
-            secrets: SecretRules { redact: secrets.redact, patterns: secrets.patterns, on_write: secrets.on_write },
+            secrets: SecretRules {
+                redact: secrets.redact,
+                patterns: secrets.patterns,
+                on_write: secrets.on_write,
+                ignore: secrets.ignore,
+            },
             delivery: DeliveryRules {
                 changes: file.changes,
                 on_deny: file.on_deny,

@@ -106,7 +106,9 @@ impl Judge<'_> {
                 self.check_test(name, arguments, at.folders)?;
                 words[1..].iter_mut().for_each(|field| self.place_one(field));
             }
-            "type" => self.named(arguments, at.folders)?,
+            "type" => self.named(name, arguments, at.folders)?,
+            // `command -v NAME`; with a program in its words it is a wrapper.
+            "command" => self.named("command -v", arguments.get(1..).unwrap_or_default(), at.folders)?,
             "exit" | "break" | "continue" => {
                 if !self.leaves(name, arguments, at.certain) {
                     return Err(Denial::unanalysable(format!("`{name}` that may not leave")).by("G3"));
@@ -126,15 +128,15 @@ impl Judge<'_> {
     }
 
     // `type NAME …`: what it names may be a file.
-    fn named(&mut self, arguments: &[Field], folders: &[RelPath]) -> Result<(), Denial> {
+    fn named(&mut self, name: &str, arguments: &[Field], folders: &[RelPath]) -> Result<(), Denial> {
         if arguments.is_empty() {
-            return Err(Denial::unanalysable("`type` without a name"));
+            return Err(Denial::unanalysable(format!("`{name}` without a name")));
         }
         for field in arguments {
             match field.text() {
                 Some(text) if text.contains('/') => self.probed(text, folders)?,
                 Some(_) => {}
-                None => return Err(Denial::unanalysable("an argument of `type` that is not known")),
+                None => return Err(Denial::unanalysable(format!("an argument of `{name}` that is not known"))),
             }
         }
         Ok(())

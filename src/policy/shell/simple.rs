@@ -193,7 +193,7 @@ impl Judge<'_> {
             return Err(self.denied_step(&words, denial.hint("run the program itself")));
         }
         let is_harmless = HARMLESS.contains(&name.as_str()) || name == "[";
-        let is_control = matches!(name.as_str(), "cd" | "type" | "exit" | "break" | "continue");
+        let is_control = matches!(name.as_str(), "cd" | "type" | "command" | "exit" | "break" | "continue");
         if is_harmless && (at.by == By::Shell || name != ":") || is_control && at.by == By::Shell {
             self.ask_denied(&words, &given)?;
             self.record.print.shell |= at.by == By::Shell;

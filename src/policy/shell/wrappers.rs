@@ -125,7 +125,8 @@ pub(super) fn wrapped(name: &str, words: &[Field]) -> Result<Option<usize>, Deni
             Some(_) | None => Err(Denial::new("`qwen check repeat` without `-- COMMAND`").by("G4")),
         };
     }
-    if !WRAPPERS.contains(&name) || (name == "env" && words.len() == 1) {
+    let looks_up = name == "command" && matches!(text(1), Some("-v" | "-V"));
+    if !WRAPPERS.contains(&name) || looks_up || (name == "env" && words.len() == 1) {
         return Ok(None);
     }
     // Options without a value, and options with one.

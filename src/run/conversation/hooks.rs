@@ -11,8 +11,8 @@ use std::time::Duration;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use crate::agent::invoke::{Hooks as AgentHooks, Traced};
-use crate::base::trace::Trace;
+use crate::agent::invoke::Hooks as AgentHooks;
+use crate::base::trace::{Context, Trace};
 use crate::event::Event;
 use crate::git::Programs;
 use crate::model::BoxFuture;
@@ -112,7 +112,7 @@ pub struct Hooks {
     said: Arc<Mutex<Vec<String>>>,
     stops: Arc<Mutex<u32>>,
     /// The variables of hooks that belong to no call.
-    traced: Vec<(&'static str, String)>,
+    traced: Context,
 }
 
 /// What a hook decided.
@@ -150,7 +150,7 @@ impl Hooks {
         let facts = Map::from_iter([("cwd".to_owned(), folder.display().to_string().into())]);
         let programs = programs.clone();
         let (said, stops) = (Arc::default(), Arc::default());
-        Ok(Hooks { hooks: hooks.into(), facts, folder, programs, variables, said, stops, traced: Vec::new() })
+        Ok(Hooks { hooks: hooks.into(), facts, folder, programs, variables, said, stops, traced: Context::NONE })
     }
 
     /// Returns the hooks with the facts that are known at the beginning of the run; `None` if there are none.
@@ -164,7 +164,7 @@ impl Hooks {
     /// Tells hooks that belong to no call of this trace.
     #[must_use]
     pub fn tracing(self, trace: Option<&Trace>) -> Hooks {
-        Hooks { traced: trace.map(|trace| trace.variables(trace.root())).unwrap_or_default(), ..self }
+        Hooks { traced: trace.map(Trace::context_of_run).unwrap_or_default(), ..self }
     }
 
     /// Returns messages of hooks for their owner, once.
@@ -207,7 +207,7 @@ impl Hooks {
     }
 
     /// Runs the hooks of an event in order, up to the first that blocks.
-    async fn ask(&self, when: When, tool: Option<&str>, traced: Traced<'_>, more: Value) -> Verdict {
+    async fn ask(&self, when: When, tool: Option<&str>, traced: &Context, more: Value) -> Verdict {
         let mut facts = self.facts.clone();
         facts.insert("hook_event_name".into(), when.name().into());
         if let Value::Object(more) = more {
@@ -218,8 +218,7 @@ impl Hooks {
         for hook in
             self.hooks.iter().filter(|hook| hook.when == when && tool.is_none_or(|tool| hook.matcher.matches(tool)))
         {
-            let traced = traced.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-            let variables = self.variables.iter().cloned().chain(traced);
+            let variables = self.variables.iter().cloned().chain(traced.variables());
             let output = run_own(&hook.command, &self.programs, &self.folder, variables, &input, hook.timeout).await;
             match self.verdict(hook, output) {
                 Verdict::Block { reason } => return Verdict::Block { reason },
@@ -265,7 +264,7 @@ impl Hooks {
 }
 
 impl AgentHooks for Hooks {
-    fn before<'a>(&'a self, tool: &'a str, input: &'a Value, traced: Traced<'a>) -> BoxFuture<'a, Option<String>> {
+    fn before<'a>(&'a self, tool: &'a str, input: &'a Value, traced: &'a Context) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             let facts = json!({"tool_name": tool, "tool_input": input});
             match self.ask(When::PreToolUse, Some(tool), traced, facts).await {
@@ -279,7 +278,7 @@ impl AgentHooks for Hooks {
         &'a self,
         tool: &'a str,
         input: &'a Value,
-        traced: Traced<'a>,
+        traced: &'a Context,
         output: String,
         is_error: bool,
     ) -> BoxFuture<'a, Option<String>> {
@@ -399,7 +398,7 @@ mod tests {
     }
 
     fn before(hooks: &Hooks, tool: &str) -> Option<String> {
-        wait(hooks.before(tool, &json!({"file_path": "a"}), &[]))
+        wait(hooks.before(tool, &json!({"file_path": "a"}), &Context::NONE))
     }
 
     #[test]
@@ -441,7 +440,7 @@ mod tests {
         assert!(before(&slow, "edit").unwrap().contains("took longer"));
         assert!(before(&one("PreToolUse", "", "/no/such/program"), "edit").unwrap().contains("cannot be run"));
         let after = one("PostToolUse", "", "/no/such/program");
-        assert_eq!(wait(after.after("edit", &Value::Null, &[], String::new(), false)), None);
+        assert_eq!(wait(after.after("edit", &Value::Null, &Context::NONE, String::new(), false)), None);
         assert_eq!(after.warnings().len(), 1);
     }
 

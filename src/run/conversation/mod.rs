@@ -12,6 +12,7 @@ use crate::agent::invoke::{self, Invoker};
 use crate::agent::limits::Account;
 use crate::agent::transcript::Transcript;
 use crate::agent::{Agent, AgentOptions, Ending, Stopped};
+use crate::base::trace::Context;
 use crate::event::{Event, RunStarted};
 use crate::exit::Exit;
 use crate::model::{Message, Part};
@@ -158,7 +159,7 @@ impl Conversation<'_> {
             limits: &setup.toolbox.limits,
             runner: &stage.runner,
             media: setup.asked.client.facts_of_images(),
-            traced: &[],
+            traced: &Context::NONE,
         };
         let prompt = &setup.input.prompt;
         let typed = || [prompt.typed_text(), prompt.read.clone().unwrap_or_default()].join("\n").trim().to_owned();

@@ -78,7 +78,7 @@ fn answered(setup: &Setup, answer: Answer) -> (RunFinished, Exit) {
                 "the policy denied {}; the rest was done",
                 crate::emit::words::count(answer.denials, "call")
             ),
-            hint: Some("see permission_denials; use --on-deny continue for exit code 0".into()),
+            hint: Some("permission_denials names the calls; with --on-deny continue such a run ends with 0".into()),
             ..RunError::default()
         }),
         result: answer.text,

@@ -3,5 +3,6 @@
 pub mod emitter;
 pub mod masking;
 pub mod outputs;
+pub mod overdue;
 pub mod redaction;
 pub mod signals;

@@ -94,7 +94,8 @@ fn terminal(environment: &Environment, stderr: &Screen, colour: bool) -> Option<
     is_person.then(|| appearance(environment, rustix::termios::tcgetwinsize(rustix::stdio::stderr()), colour))
 }
 
-fn appearance(environment: &Environment, size: rustix::io::Result<Winsize>, colour: bool) -> Appearance {
+/// Returns how a terminal of this size shows text.
+pub fn appearance(environment: &Environment, size: rustix::io::Result<Winsize>, colour: bool) -> Appearance {
     let columns = size.ok().map(|size| size.ws_col).filter(|columns| *columns > 0);
     Appearance::from_environment(columns, colour, |name| environment.variables.get(name).cloned())
 }

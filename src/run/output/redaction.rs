@@ -78,7 +78,7 @@ fn without_secrets(mut event: Event, secrets: &Secrets) -> Event {
         }
         Event::Denied(denial) => {
             texts.extend([&mut denial.tool_name, &mut denial.tool_use_id, &mut denial.reason]);
-            texts.extend(denial.rule.iter_mut().chain(&mut denial.hint));
+            texts.extend(denial.rule.iter_mut().chain(&mut denial.hint).chain(&mut denial.allow_with));
             values.push(&mut denial.tool_input);
         }
         Event::Decided(record) => {

@@ -3,19 +3,25 @@
 //! A separate thread receives them too, so that a signal works while the run waits for git or for a slow disk.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Exit;
+use crate::git::Whole;
+use crate::threads::off_the_event_loop;
 
 /// How long a run that does not notice the signal may continue.
-const UNNOTICED: Duration = Duration::from_secs(1);
+pub(super) const UNNOTICED: Duration = Duration::from_secs(1);
 
-/// A run ends in order on a signal; every other command ends at once.
-static ORDERLY: AtomicBool = AtomicBool::new(false);
+/// How long the ending of such a run may take to be written.
+pub(super) const WRITTEN: Duration = Duration::from_secs(5);
+
+/// What writes the ending of a run that does not notice the signal. A run ends in order; every other command, which has
+/// none, ends at once.
+static ORDERLY: OnceLock<Box<dyn Fn(Exit) + Send + Sync>> = OnceLock::new();
 
 /// The first signal.
 static HEARD: OnceLock<Exit> = OnceLock::new();
@@ -25,27 +31,6 @@ static NAME: OnceLock<&str> = OnceLock::new();
 
 /// The run has noticed a signal and is ending.
 static NOTICED: AtomicBool = AtomicBool::new(false);
-
-/// Number of operations that the first signal must not interrupt.
-static WHOLE: AtomicUsize = AtomicUsize::new(0);
-
-/// Keeps the first signal from interrupting an operation that must be complete, such as a delivery, until it is
-/// dropped.
-pub struct Whole(());
-
-impl Whole {
-    /// Begins such an operation.
-    pub fn begin() -> Whole {
-        WHOLE.fetch_add(1, Ordering::SeqCst);
-        Whole(())
-    }
-}
-
-impl Drop for Whole {
-    fn drop(&mut self) {
-        WHOLE.fetch_sub(1, Ordering::SeqCst);
-    }
-}
 
 /// The signals that end a run. By default each of them would end the process without a result and without cleaning up.
 const ENDING: [(i32, &str, Exit); 7] = [
@@ -123,8 +108,14 @@ pub async fn next_of(signals: Option<&mut Signals>) -> Exit {
     }
 }
 
+/// Tells whether the run has noticed a signal, and is ending.
+pub(super) fn is_noticed() -> bool {
+    NOTICED.load(Ordering::SeqCst)
+}
+
+/// Ends the process, whatever its other threads do.
 #[expect(clippy::exit, reason = "the main thread cannot end the process: it is at work")]
-fn end_process(exit: Exit) {
+pub(super) fn end_process(exit: Exit) {
     std::process::exit(i32::from(exit.code()));
 }
 
@@ -137,9 +128,19 @@ pub fn heard() -> Option<Exit> {
     exit
 }
 
-/// Makes the first signal end the run in order from now on.
-pub fn end_in_order() {
-    ORDERLY.store(true, Ordering::SeqCst);
+/// Makes the first signal end the run in order from now on. `write` writes the ending if the run does not notice the
+/// signal; it is called in another thread.
+pub fn end_in_order(write: impl Fn(Exit) + Send + Sync + 'static) {
+    let _first = ORDERLY.set(Box::new(write));
+}
+
+/// Waits for a run that notices the signal; writes the ending of one that does not.
+async fn end_unnoticed(exit: Exit, write: &'static (dyn Fn(Exit) + Send + Sync)) {
+    tokio::time::sleep(UNNOTICED).await;
+    while is_noticed() || !Whole::no_more() {
+        tokio::time::sleep(UNNOTICED).await;
+    }
+    let _late = tokio::time::timeout(WRITTEN, off_the_event_loop(move || write(exit))).await;
 }
 
 /// Starts the thread that receives signals whatever the rest of the process does, and waits until it listens: what a
@@ -156,16 +157,10 @@ pub fn watch() {
                 let exit = signals.next().await;
                 let _first = HEARD.set(exit);
                 crate::git::interrupt();
-                if ORDERLY.load(Ordering::SeqCst) {
-                    let unnoticed = async {
-                        tokio::time::sleep(UNNOTICED).await;
-                        while NOTICED.load(Ordering::SeqCst) || WHOLE.load(Ordering::SeqCst) > 0 {
-                            tokio::time::sleep(UNNOTICED).await;
-                        }
-                    };
+                if let Some(write) = ORDERLY.get() {
                     tokio::select! {
                         _again = signals.next() => {}
-                        () = unnoticed => {}
+                        () = end_unnoticed(exit, write) => {}
                     }
                 }
                 Some(exit)

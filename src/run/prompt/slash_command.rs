@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::agent::invoke::Hooks as _;
 use crate::base::document::yaml;
+use crate::base::trace::Context;
 use crate::event::Event;
 use crate::hidden::without_hidden;
 use crate::model::Part;
@@ -289,7 +290,7 @@ impl Commands {
         };
         let input = json!({ "command": command });
         if let Some(hooks) = &reader.hooks
-            && let Some(reason) = hooks.before(SHELL, &input, &[]).await
+            && let Some(reason) = hooks.before(SHELL, &input, &Context::NONE).await
         {
             return Err(PromptError::CommandBlocked { file, command: run, reason }.into());
         }
@@ -313,7 +314,7 @@ impl Commands {
         if let Some(hooks) = &reader.hooks
             && let Some(said) = {
                 let output = String::from_utf8_lossy(&report.stdout).into_owned();
-                hooks.after(SHELL, &input, &[], output, report.exit_code != Some(0)).await
+                hooks.after(SHELL, &input, &Context::NONE, output, report.exit_code != Some(0)).await
             }
         {
             expanded.text.push_str(&format!("[A hook of the user's says: {said}]\n"));

@@ -415,8 +415,9 @@ impl Verification {
                 check_environment.runner
             };
             let mut variables = check.variables.clone();
-            let traced = check_environment.trace.map(|trace| trace.variables(trace.begin_check()));
-            variables.0.extend(Variables::traced(&traced.unwrap_or_default()).0);
+            if let Some(trace) = check_environment.trace {
+                variables.0.extend(trace.context(trace.begin_check()).variables());
+            }
             let mut result = CheckResult::default();
             for _ in 0..check.repeat {
                 let done = check

@@ -3,21 +3,28 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
+use crate::cli::run::FromHook;
 use crate::git::Git;
+use crate::git::contents::Contents;
+use crate::git::repository::Repository;
+use crate::marked::Marked;
 use crate::path::RelPath;
-use crate::recipe::file::DiffKind;
-use crate::run::error::{Failure, InputProblem};
+use crate::policy::glob::Glob;
+use crate::policy::redact::Secrets;
+use crate::policy::{Facts, Policy};
+use crate::recipe::file::{Context, DiffKind, Generated, LocalRule, Text};
 use crate::run::recipe::from_hook::{git_of, is_generated};
-use crate::run::recipe::gather::{Gatherer, failure};
-use crate::verify::findings;
-use crate::verify::local::{self, Changed};
+use crate::verify::findings::{self, Finding, NewSide};
+use crate::verify::local::{self, Changed, Rules};
 use crate::verify::review::{Class, Review};
 
 /// The tree without files, for a repository without a commit.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
 /// Options that neither the user's configuration nor the repository's can alter.
-const TEXT: [&str; 8] = [
+const TEXT: [&str; 9] = [
+    // An attribute of the change itself could call code binary; what is binary is left out by us.
+    "--text",
     "--no-ext-diff",
     "--no-textconv",
     "--no-color",
@@ -28,81 +35,212 @@ const TEXT: [&str; 8] = [
     "-U3",
 ];
 
-impl Gatherer<'_> {
-    /// Asks git for a change. Files that must not be read, are outside the workspace or are written by programs are left
-    /// out, and named below it. Its paths are relative to the workspace.
-    pub(super) fn diff(&self, name: &str, kind: DiffKind, range: Option<&str>) -> Result<(String, Review), Failure> {
-        let repository = self.repository.ok_or_else(|| failure(name, InputProblem::NoRepository))?;
-        let failed = |error: String| failure(name, InputProblem::Diff(error));
-        let git = repository.without_filters().map_err(|error| failed(error.to_string()))?;
-        let git = git_of(git, self.from_hook).with_patterns();
-        let (git, _index) = match kind {
-            DiffKind::Worktree | DiffKind::Range => {
-                let with_own = repository.with_private_index(git).map_err(|error| failed(error.to_string()))?;
-                (with_own.0, Some(with_own.1))
-            }
-            DiffKind::Staged => (git, None),
-        };
-        let mut base: Vec<String> = match (kind, range) {
-            (DiffKind::Staged, _) => vec!["--cached".into()],
-            (DiffKind::Worktree, _) => vec![repository.head.clone().unwrap_or_else(|| EMPTY_TREE.into())],
-            (DiffKind::Range, Some(range)) => {
-                require_commits(&git, range).map_err(failed)?;
-                vec!["--end-of-options".into(), range.to_owned()]
-            }
-            (DiffKind::Range, None) => return Err(failed("`diff: range` without a range".into())),
-        };
-        base.push("--".into());
-        let run = |options: &[&str], paths: &[OsString]| {
-            let mut arguments: Vec<OsString> = vec!["diff".into()];
-            arguments.extend(options.iter().map(OsString::from));
-            arguments.extend(base.iter().map(OsString::from));
-            arguments.extend_from_slice(paths);
-            git.run(&arguments, b"").map_err(|error| failed(error.to_string()))
-        };
-        let raw = run(&["--raw", "-z", "--abbrev=40", "--no-renames", "--no-ext-diff", "--no-textconv"], &[])?;
-        let files = local::changed(&raw);
+/// Paths that one call of git is given at most.
+const PATHS: usize = 500;
+
+/// Reads changes under review.
+pub struct ChangeReader<'a> {
+    /// The repository.
+    pub repository: &'a Repository,
+    /// Says which files may be read, and what is taken for a secret.
+    pub policy: &'a Policy,
+    /// The facts for its decisions.
+    pub facts: &'a Facts,
+    /// The secrets of this run.
+    pub secrets: &'a Secrets,
+    /// The git hook that started the run, if any.
+    pub from_hook: Option<&'a FromHook>,
+}
+
+/// What was seen of a change without a model.
+pub struct Looked {
+    /// Problems.
+    pub findings: Vec<Finding>,
+    /// Files of the change.
+    pub files: usize,
+    /// Files that a model would be shown, but for deleted ones.
+    pub texts: usize,
+}
+
+/// What of a change a model is shown.
+#[derive(Default)]
+pub struct Shown {
+    include: Option<Vec<Glob>>,
+    exclude: Vec<Glob>,
+    generated: Generated,
+}
+
+impl Shown {
+    /// Reads the keys of an input, whose globs are valid.
+    pub fn new(input: &Context) -> Shown {
+        let globs = |texts: &Vec<Text>| texts.iter().filter_map(|text| Glob::new(text.as_str()).ok()).collect();
+        Shown {
+            include: input.include.as_ref().map(globs),
+            exclude: input.exclude.as_ref().map(globs).unwrap_or_default(),
+            generated: input.generated.unwrap_or_default(),
+        }
+    }
+
+    /// Tells why a file that may be shown is not.
+    fn class(&self, path: &str, file: &Changed) -> Option<Class> {
+        let is_any = |globs: &Vec<Glob>| globs.iter().any(|glob| glob.is_match(path));
+        if is_any(&self.exclude) || self.include.as_ref().is_some_and(|globs| !is_any(globs)) {
+            return Some(Class::Excluded);
+        }
+        (self.generated == Generated::Skip && is_generated(&file.path)).then_some(Class::Generated)
+    }
+}
+
+/// A change that git was asked for.
+struct Asked {
+    git: Git,
+    /// Words that name the change.
+    change: Vec<OsString>,
+    files: Vec<(Changed, String, Option<Class>)>,
+    _index: Option<Marked>,
+}
+
+impl Asked {
+    /// Returns the change of these files as a text; of all if there are none.
+    fn diff(&self, options: &[&str], paths: &[OsString]) -> Result<String, String> {
+        let words: Vec<OsString> = ["diff"].iter().chain(options).map(OsString::from).collect();
+        let words = [&words, &self.change[..], paths].concat();
+        let text = self.git.run(&words, b"").map_err(|error| error.to_string())?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+impl ChangeReader<'_> {
+    /// Returns a change as a model is shown it, and what is to be known of it. Files that must not be read, are outside
+    /// the workspace or are written by programs are left out, and named below it. Its paths are relative to the
+    /// workspace. `rules` are looked for in all files of the workspace.
+    ///
+    /// Errors with the reason alone.
+    pub fn read(
+        &self,
+        kind: DiffKind,
+        range: Option<&str>,
+        shown: &Shown,
+        rules: &[LocalRule],
+    ) -> Result<(String, Review), String> {
+        let asked = self.ask(kind, range, shown)?;
+        let prefix = &self.repository.prefix;
         let mut review = Review { right: right(kind, range), ..Review::default() };
         let mut paths = vec![OsString::from(":(top)")];
-        for (file, path, class) in files.iter().map(|file| self.classed(&repository.prefix, file)) {
+        for (file, path, class) in &asked.files {
             if class.is_some() {
-                paths.push(OsString::from_vec([b":(top,exclude,literal)", file.path.as_slice()].concat()));
+                paths.push(named(file, "exclude,"));
             }
-            review.coverage.count(&path, file.status, class);
+            review.coverage.count(path, file.status, *class);
         }
-        let relative = format!("--relative={}/", repository.prefix);
+        let relative = format!("--relative={prefix}/");
         let mut options = TEXT.to_vec();
-        options.extend((!repository.prefix.is_root()).then_some(relative.as_str()));
+        options.extend((!prefix.is_root()).then_some(relative.as_str()));
         let is_shown = review.coverage.looked_at > 0;
-        let mut text =
-            if is_shown { String::from_utf8_lossy(&run(&options, &paths)?).into_owned() } else { String::new() };
+        let mut text = if is_shown { asked.diff(&options, &paths)? } else { String::new() };
         review.side = findings::new_side(&text);
-        // A hook has checks of its own, and nobody is there to read a list.
-        if self.from_hook.is_none() {
-            let files = files.iter().map(|file| self.classed(&repository.prefix, file));
-            let inside = files.filter(|(_, _, class)| *class != Some(Class::Outside));
-            review.local = inside.flat_map(|(file, path, _)| local::problems(file, &path, &review.side)).collect();
-            if is_shown || review.coverage.has_denied() {
-                text.push_str(&review.coverage.listing());
-            }
+        review.local = self.problems(&asked, &review.side, rules)?;
+        // Nobody is there to read a list in a hook.
+        if self.from_hook.is_none() && (is_shown || review.coverage.has_denied()) {
+            text.push_str(&review.coverage.listing());
         }
         Ok((text, review))
     }
 
-    /// Returns the path of a file as findings name it, and why the model is not shown it.
-    fn classed<'f>(&self, prefix: &RelPath, file: &'f Changed) -> (&'f Changed, String, Option<Class>) {
-        let top = RelPath::from_bytes(&file.path);
-        let inside = top.and_then(|path| RelPath::below(prefix.as_path(), path.as_path()));
-        let Some(inside) = inside else {
-            return (file, String::from_utf8_lossy(&file.path).into_owned(), Some(Class::Outside));
+    /// Looks at a change without a model; paths are relative to the workspace.
+    ///
+    /// Errors with the reason alone.
+    pub fn local(&self, kind: DiffKind, range: Option<&str>) -> Result<Looked, String> {
+        let asked = self.ask(kind, range, &Shown::default())?;
+        let findings = self.problems(&asked, &NewSide::new(), &LocalRule::ALL)?;
+        let texts = asked.files.iter().filter(|(file, _, class)| class.is_none() && file.status != 'D').count();
+        Ok(Looked { findings, files: asked.files.len(), texts })
+    }
+
+    fn ask(&self, kind: DiffKind, range: Option<&str>, shown: &Shown) -> Result<Asked, String> {
+        let repository = self.repository;
+        let git = repository.without_filters().map_err(|error| error.to_string())?;
+        let git = git_of(git, self.from_hook).with_patterns();
+        let (git, _index) = match kind {
+            DiffKind::Worktree | DiffKind::Range => {
+                let with_own = repository.with_private_index(git).map_err(|error| error.to_string())?;
+                (with_own.0, Some(with_own.1))
+            }
+            DiffKind::Staged => (git, None),
         };
-        let may_read = self.policy.reader(self.facts);
-        let class = match may_read(&inside) {
-            false => Some(Class::Denied),
-            true => is_generated(&file.path).then_some(Class::Generated),
+        let mut change: Vec<String> = match (kind, range) {
+            (DiffKind::Staged, _) => vec!["--cached".into()],
+            (DiffKind::Worktree, _) => vec![repository.head.clone().unwrap_or_else(|| EMPTY_TREE.into())],
+            (DiffKind::Range, Some(range)) => {
+                require_commits(&git, range)?;
+                vec!["--end-of-options".into(), range.to_owned()]
+            }
+            (DiffKind::Range, None) => return Err("`diff: range` without a range".into()),
+        };
+        change.push("--".into());
+        let change: Vec<OsString> = change.into_iter().map(OsString::from).collect();
+        let raw = ["diff", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv"];
+        let words: Vec<OsString> = raw.into_iter().map(OsString::from).chain(change.iter().cloned()).collect();
+        let files = local::changed(&git.run(&words, b"").map_err(|error| error.to_string())?);
+        let (may_read, contents) = (self.policy.reader(self.facts), repository.contents());
+        let files = files.into_iter().map(|file| self.classed(file, &may_read, &contents, shown)).collect();
+        Ok(Asked { git, change, files, _index })
+    }
+
+    /// Looks for these rules in all files of the workspace, also in those that `shown` does not have.
+    fn problems(&self, asked: &Asked, shown: &NewSide, rules: &[LocalRule]) -> Result<Vec<Finding>, String> {
+        let inside = asked.files.iter().filter(|(_, _, class)| *class != Some(Class::Outside));
+        let inside: Vec<_> = inside.filter(|(file, ..)| file.status != 'D').collect();
+        let hidden: Vec<OsString> = inside
+            .iter()
+            .filter(|(_, path, class)| !shown.contains_key(path) && *class != Some(Class::Binary))
+            .map(|(file, ..)| named(file, ""))
+            .collect();
+        let relative = format!("--relative={}/", self.repository.prefix);
+        let mut options = TEXT.to_vec();
+        options.extend(["--no-renames", "-U0"]);
+        options.extend((!self.repository.prefix.is_root()).then_some(relative.as_str()));
+        let mut unseen = NewSide::new();
+        for paths in hidden.chunks(PATHS) {
+            unseen.extend(findings::new_side(&asked.diff(&options, paths)?));
+        }
+        let is_ignored = |path: &str, digest: &str| self.policy.ignores_secret(path, digest);
+        let rules = Rules { wanted: rules, secrets: self.secrets, is_ignored: &is_ignored };
+        let found = inside.iter().flat_map(|(file, path, _)| {
+            let lines = shown.get(path).or_else(|| unseen.get(path));
+            local::problems(file, path, lines, &rules)
+        });
+        Ok(found.collect())
+    }
+
+    /// Returns the path of a file as findings name it, and why a model is not shown it.
+    fn classed(
+        &self,
+        file: Changed,
+        may_read: &dyn Fn(&RelPath) -> bool,
+        contents: &Contents<'_>,
+        shown: &Shown,
+    ) -> (Changed, String, Option<Class>) {
+        let top = RelPath::from_bytes(&file.path);
+        let inside = top.as_ref().and_then(|path| RelPath::below(self.repository.prefix.as_path(), path.as_path()));
+        let (Some(top), Some(inside)) = (top, inside) else {
+            let path = String::from_utf8_lossy(&file.path).into_owned();
+            return (file, path, Some(Class::Outside));
+        };
+        let class = match () {
+            () if !may_read(&inside) => Some(Class::Denied),
+            () if file.is_link() => Some(Class::Link),
+            () if file.is_submodule() => Some(Class::Submodule),
+            () if contents.is_binary(&file.id, &top) => Some(Class::Binary),
+            () => shown.class(&inside.to_string_lossy(), &file),
         };
         (file, inside.to_string_lossy(), class)
     }
+}
+
+/// Names a file for git, whatever its letters mean elsewhere.
+fn named(file: &Changed, magic: &str) -> OsString {
+    OsString::from_vec([format!(":(top,{magic}literal)").as_bytes(), file.path.as_slice()].concat())
 }
 
 /// Refuses a range of anything but commits and the empty tree: in the tree of a directory, files have other paths than
@@ -127,12 +265,14 @@ fn right(kind: DiffKind, range: Option<&str>) -> Option<String> {
     match kind {
         DiffKind::Staged => Some(String::new()),
         DiffKind::Worktree => None,
-        DiffKind::Range => {
-            let range = range?;
-            let (_, right) = range.split_once("...").or_else(|| range.split_once(".."))?;
-            Some(if right.is_empty() { "HEAD" } else { right }.to_owned())
-        }
+        DiffKind::Range => right_of(range?),
     }
+}
+
+/// Returns the right side of a range of commits; `None` where only one commit is named.
+pub fn right_of(range: &str) -> Option<String> {
+    let (_, right) = range.split_once("...").or_else(|| range.split_once(".."))?;
+    Some(if right.is_empty() { "HEAD" } else { right }.to_owned())
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use crate::git::repository::Repository;
 use crate::path::RelPath;
 use crate::policy::Facts;
 use crate::policy::Policy;
-use crate::recipe::file::{Context, OnEmpty, Truncate};
+use crate::policy::redact::Secrets;
+use crate::recipe::file::{Context, DiffKind, LocalRule, OnEmpty, OutputKind, Truncate};
 use crate::recipe::params::normalised;
 use crate::recipe::render::{Renderer, TemplateProblem, plain};
 use crate::verify::middle_cut;
@@ -22,6 +23,7 @@ use crate::workspace::walk::{Filter, walk};
 use crate::run::error::{ContextError, Failure, InputProblem};
 use crate::run::recipe::Active;
 use crate::run::recipe::checks::{self, Place, action};
+use crate::run::recipe::diff::{ChangeReader, Shown};
 use crate::run::runner::Runner;
 
 /// Maximum bytes of an input that sets no limit.
@@ -46,6 +48,8 @@ pub struct Gatherer<'a> {
     pub judge: &'a dyn PolicyCheck,
     /// The facts for decisions.
     pub facts: &'a Facts,
+    /// The secrets.
+    pub secrets: &'a Secrets,
     /// Masks secrets.
     pub redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
     /// The git hook that started the run, if any.
@@ -120,7 +124,18 @@ impl Gatherer<'_> {
                     .map_err(|problem| unrendered(name, problem, "give a revision"))?
                     .pop(),
             };
-            return self.diff(name, kind, range.as_deref()).map(|(text, review)| (text, Some(review)));
+            let repository = self.repository.ok_or_else(|| failure(name, InputProblem::NoRepository))?;
+            let Gatherer { policy, facts, secrets, from_hook, .. } = *self;
+            let reader = ChangeReader { repository, policy, facts, secrets, from_hook };
+            let output = self.active.recipe.output();
+            let rules = output.local.as_deref().unwrap_or(&LocalRule::ALL);
+            // Without findings there is nowhere to say it.
+            let rules = if output.kind == OutputKind::Findings { rules } else { &[] };
+            let of_hook = from_hook.and_then(|hook| hook.range.as_deref()).filter(|_| kind == DiffKind::Staged);
+            let (kind, range) = of_hook.map_or((kind, range.as_deref()), |range| (DiffKind::Range, Some(range)));
+            let read = reader.read(kind, range, &Shown::new(context), rules);
+            let (text, review) = read.map_err(|error| failure(name, InputProblem::Diff(error)))?;
+            return Ok((text, Some(review)));
         }
         if let Some(param) = &context.param {
             let value = self.active.bound.get(param.as_str());

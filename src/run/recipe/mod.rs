@@ -3,7 +3,7 @@
 pub mod answer_cache;
 pub mod answers;
 pub mod checks;
-mod diff;
+pub mod diff;
 pub mod from_hook;
 pub mod gather;
 

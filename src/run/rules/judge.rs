@@ -36,6 +36,12 @@ impl PolicyCheck for RunPolicyCheck<'_> {
         }
     }
 
+    fn remedy(&self, tool: &str, accesses: &[Access]) -> Option<String> {
+        // What the policy allows and this machine cannot isolate lacks no rule.
+        let remedy = self.policy.remedy(tool, accesses, &self.facts).ok();
+        remedy.map(|remedy| remedy.lines.join("\n")).filter(|lines| !lines.is_empty())
+    }
+
     fn tier(&self) -> String {
         if self.isolation_off { "off".to_owned() } else { self.tier.name().to_owned() }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::private_file;
-use crate::base::trace::Trace;
+use crate::base::trace::{Context, Trace};
 use crate::git::Programs;
 use crate::model::BoxFuture;
 use crate::path::RelPath;
@@ -56,7 +56,7 @@ pub struct SandboxLauncher {
     /// One for each network that a server may reach, with the name of its directory.
     sandboxes: tokio::sync::Mutex<Vec<(Network, PathBuf, Arc<Sandbox>)>>,
     /// What programs are told of the trace.
-    traced: Vec<(&'static str, String)>,
+    traced: Context,
 }
 
 impl SandboxLauncher {
@@ -67,13 +67,13 @@ impl SandboxLauncher {
 
     /// Creates a launcher; nothing is started.
     pub fn new(place: Place) -> SandboxLauncher {
-        SandboxLauncher { place, sandboxes: tokio::sync::Mutex::default(), traced: Vec::new() }
+        SandboxLauncher { place, sandboxes: tokio::sync::Mutex::default(), traced: Context::NONE }
     }
 
     /// Tells the programs of a trace.
     #[must_use]
     pub fn tracing(self, trace: Option<&Trace>) -> SandboxLauncher {
-        SandboxLauncher { traced: trace.map(|trace| trace.variables(trace.root())).unwrap_or_default(), ..self }
+        SandboxLauncher { traced: trace.map(Trace::context_of_run).unwrap_or_default(), ..self }
     }
 
     /// Returns what a server may reach: as the policy says, else everything for the user's own servers and nothing for
@@ -194,7 +194,7 @@ impl SandboxLauncher {
             // A read-only cache is of no use to a program that must download a server first.
             variables.push(("npm_config_cache".into(), private.join("home/.npm").display().to_string()));
         }
-        variables.extend(self.traced.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        variables.extend(self.traced.variables());
         variables.extend(program.env.iter().map(|(name, value)| (name.clone(), self.as_seen(value))));
         RunRequest {
             seen_at: Some(self.place.workspace.clone()),

@@ -242,10 +242,9 @@ pub fn waiting(servers: &Servers, policy: &Policy, allowable: &Policy, facts: &F
 
 /// Tells a server on the network of the run's own span; a call names its own.
 fn tell(config: &mut Config, trace: &Trace) {
-    let headers = trace.variables(trace.root()).into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value));
-    match &mut config.connect {
-        Connect::Http(web) | Connect::Sse(web) => web.headers.extend(headers),
-        Connect::Stdio(_) => {}
+    if let Connect::Http(web) | Connect::Sse(web) = &mut config.connect {
+        let context = trace.context_of_run();
+        web.headers.extend(context.headers().map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 }
 

@@ -23,7 +23,7 @@ impl Asked {
     pub async fn choose(shared: &Shared, item: &mut Item) -> Result<Asked, Failure> {
         let arguments = &item.arguments;
         let wishes = item.recipe.as_ref().and_then(|active| active.recipe.file.model.clone()).unwrap_or_default();
-        let trace = item.reported.as_ref().map(|reported| std::sync::Arc::clone(&reported.trace));
+        let trace = item.trace();
         let client =
             model::choose(arguments, &shared.settings, &shared.environment, &shared.place, &wishes, trace).await?;
         item.warn(client.warnings.iter().cloned())?;

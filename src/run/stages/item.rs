@@ -8,6 +8,7 @@ use super::shared::Shared;
 use super::telemetry::Reported;
 use crate::agent::OnDeny;
 use crate::base::Diagnostic;
+use crate::base::trace::Trace;
 use crate::cli::RunArgs;
 use crate::cli::run::{ApprovalMode, FailOn};
 use crate::event::PolicyFacts;
@@ -125,6 +126,11 @@ impl Item {
         };
         let id = id.to_owned();
         Ok(Item { id, time, arguments, recipe, rules, delivery, demand, wanted, servers, reported, warnings })
+    }
+
+    /// Returns the trace that it is reported in.
+    pub fn trace(&self) -> Option<Arc<Trace>> {
+        self.reported.as_ref().map(|reported| Arc::clone(&reported.trace))
     }
 
     /// Tells whether what commands leave in ignored files and directories is delivered

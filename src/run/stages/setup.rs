@@ -190,6 +190,7 @@ impl Setup {
             policy: &self.rules.outer,
             judge,
             facts: &judge.facts,
+            secrets: &self.masking.secrets,
             redact: &*self.masking.mask,
             from_hook: self.input.from_hook.as_ref(),
         }

@@ -36,7 +36,10 @@ impl Reported {
         };
         if let Targets::File(path) = &mut config.targets {
             *path = shared.environment.cwd.join(&*path);
-            let refused = refuse_links(path, &checkouts(&shared.place.checkout.around));
+            let checkouts = checkouts(&shared.place.checkout.around);
+            // It is appended to: the last part is followed, too.
+            let all_of_it = if path.is_symlink() { path.join("report") } else { path.clone() };
+            let refused = refuse_links(&all_of_it, &checkouts);
             refused.map_err(|cause| SetupError::Outfile { path: path.display().to_string(), cause })?;
         }
         let trace = Arc::new(config.trace(number_of(id)));

@@ -75,7 +75,7 @@ impl RunTools {
     /// Starts the servers and adds their tools. It may take longest: every other error has been found before.
     pub async fn connect(&mut self, shared: &Shared, item: &mut Item, runner: &Runner) -> Result<Servers, Failure> {
         let (pins, home) = (std::mem::take(&mut item.servers), shared.environment.home.as_deref());
-        let trace = item.reported.as_ref().map(|reported| std::sync::Arc::clone(&reported.trace));
+        let trace = item.trace();
         let (mcp, listed) =
             servers::start(&shared.servers, pins, runner, trace.as_deref(), home, &mut item.warnings).await?;
         self.listed_servers = listed;

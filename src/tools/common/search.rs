@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::path::{Node, RelPath};
 use crate::policy::Grant;
@@ -73,12 +74,20 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Runs blocking work on another thread, so that timers and Ctrl-C continue; dropping the future cancels it.
+/// How long a search may take: a pattern can be one that never ends.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// Runs blocking work on another thread, so that timers and Ctrl-C continue; dropping the future cancels it, and so does
+/// the end of its time.
 pub(crate) async fn in_background<T: Send + 'static>(
     work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
 ) -> Result<T, ToolError> {
     let cancelled = Arc::new(AtomicBool::new(false));
     let _guard = CancelOnDrop(Arc::clone(&cancelled));
-    let made = off_the_event_loop(move || work(&cancelled)).await;
+    let made = tokio::time::timeout(LONGEST, off_the_event_loop(move || work(&cancelled))).await;
+    let made = made.map_err(|_| {
+        let seconds = LONGEST.as_secs();
+        ToolError::failed(format!("not done after {seconds} s and ended: use a simpler pattern, or name a directory"))
+    })?;
     made.map_err(|_| ToolError::failed("the search ended early: a fault in qwen itself"))
 }

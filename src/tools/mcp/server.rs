@@ -23,6 +23,7 @@ use super::oauth::Tokens;
 use super::pins::Pins;
 use super::tail::Tail;
 use super::{http, shown, sse};
+use crate::base::trace::Context;
 use crate::policy::access::Pin;
 
 /// Maximum tools of one server.
@@ -339,12 +340,7 @@ impl Server {
     }
 
     /// Calls a tool and returns the plain result. The error is for the model.
-    pub async fn call(
-        &self,
-        tool: &str,
-        arguments: Map<String, Value>,
-        traced: &[(&'static str, String)],
-    ) -> Result<Value, String> {
+    pub async fn call(&self, tool: &str, arguments: Map<String, Value>, traced: &Context) -> Result<Value, String> {
         let what = format!("the call of {tool}");
         let arguments = self.outward(arguments);
         let request = || {
@@ -516,12 +512,12 @@ fn seconds(time: Duration) -> String {
 }
 
 /// Adds the context of the call's span, as the conventions for MCP have it.
-fn with_context(mut params: CallToolRequestParams, traced: &[(&'static str, String)]) -> CallToolRequestParams {
-    if traced.is_empty() {
-        return params;
+fn with_context(mut params: CallToolRequestParams, traced: &Context) -> CallToolRequestParams {
+    let context = traced.headers().map(|(name, value)| (name.to_owned(), Value::from(value)));
+    let meta: Map<String, Value> = context.collect();
+    if !meta.is_empty() {
+        params.meta = Some(meta.into());
     }
-    let context = traced.iter().map(|(name, value)| (name.to_ascii_lowercase(), Value::from(value.clone())));
-    params.meta = Some(context.collect::<Map<String, Value>>().into());
     params
 }
 

@@ -158,7 +158,7 @@ where
 async fn call(servers: &Servers) -> Result<String, String> {
     let mut arguments = Map::new();
     arguments.insert("text".into(), "hi".into());
-    let result = servers.servers()[0].call("echo", arguments, &[]).await?;
+    let result = servers.servers()[0].call("echo", arguments, &crate::base::trace::Context::NONE).await?;
     Ok(Part::text_of(&content::answer(&result, false).parts))
 }
 
@@ -578,7 +578,7 @@ async fn a_server_that_does_not_read_costs_its_time_and_no_more() {
     // More than the pipe holds: the message cannot even be handed over.
     let mut arguments = Map::new();
     arguments.insert("text".into(), "x".repeat(1 << 20).into());
-    let silent = servers.servers()[0].call("echo", arguments, &[]).await.unwrap_err();
+    let silent = servers.servers()[0].call("echo", arguments, &crate::base::trace::Context::NONE).await.unwrap_err();
     assert!(silent.contains("gave no answer to the call of echo within 300 ms"), "{silent}");
     servers.close().await;
 }

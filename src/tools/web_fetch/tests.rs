@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use url::Url;
 
 use super::*;
+use crate::base::trace::Context;
 use crate::model::Part;
 use crate::policy::Denial;
 use crate::policy::web::is_public;
@@ -138,7 +139,7 @@ async fn call(limits: Limits, arguments: Value) -> Result<String, ToolError> {
         limits: &limits,
         runner: &NoRunner,
         media: false,
-        traced: &[],
+        traced: &Context::NONE,
     };
     prepared.call.run(&grant, &cx).await.map(|output| Part::text_of(&output.llm_content))
 }

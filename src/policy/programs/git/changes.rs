@@ -53,6 +53,10 @@ pub(super) fn symbolic_ref(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 pub(super) fn remote(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words: Vec<&str> = call.operands.iter().map(|word| word.text.as_str()).collect();
+    if matches!(words.as_slice(), ["show", _, ..]) && !call.has("-n") && !call.is_open() {
+        return Err(call.deny("it asks another host").hint("write `git remote show -n NAME`, or `git remote -v`"));
+    }
     let harmless =
         call.operands.first().is_none_or(|word| word.literal && matches!(word.text.as_str(), "show" | "get-url"));
     if !harmless {

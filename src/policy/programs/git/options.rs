@@ -56,8 +56,6 @@ pub(super) const BRANCH: &str = "-a,--all -r,--remotes -l,--list -v,--verbose -q
     --omit-empty !-d,--delete !-D !-m,--move !-M !-c,--copy !-C !-f,--force !-t,--track=?D !--no-track !-u,--set-upstream-to=G \
     !--unset-upstream !--edit-description !--create-reflog !--recurse-submodules";
 
-pub(super) const NOTHING: &str = "-v,--verbose -q,--quiet";
-
 /// Options after which log shows no contents.
 pub(super) const SILENT: &str = concat!(
     log_options!(),

@@ -1,0 +1,50 @@
+//! Tells texts from binary files by what they contain.
+
+use git2::{Oid, RepositoryOpenFlags};
+
+use super::repository::Repository;
+use crate::bounded;
+use crate::path::RelPath;
+
+/// Bytes in which a NUL makes a file binary, as for git.
+const LOOKED_AT: usize = 8_000;
+
+/// Bytes up to which an object is read; a larger one counts as binary.
+const MOST: usize = 16 << 20;
+
+/// The contents of a repository's files.
+pub struct Contents<'r> {
+    repository: &'r Repository,
+    /// `None` where the library cannot read the repository: then everything counts as text.
+    library: Option<git2::Repository>,
+}
+
+impl Repository {
+    /// Prepares to look at contents.
+    pub fn contents(&self) -> Contents<'_> {
+        let none: [&std::ffi::OsStr; 0] = [];
+        let library = git2::Repository::open_ext(&self.git_dir, RepositoryOpenFlags::NO_SEARCH, none).ok();
+        Contents { repository: self, library }
+    }
+}
+
+impl Contents<'_> {
+    /// Tells whether a file is binary: the object of this id, or the file of the work tree for the id of none.
+    ///
+    /// git's attributes do not count: a change that calls its code binary would not be looked at.
+    pub fn is_binary(&self, id: &str, path: &RelPath) -> bool {
+        let has_nul = |bytes: &[u8]| bytes.iter().take(LOOKED_AT).any(|byte| *byte == 0);
+        if id.bytes().all(|digit| digit == b'0') {
+            let file = path.under(&self.repository.top);
+            return bounded::beginning(&file, LOOKED_AT as u64).is_ok_and(|bytes| has_nul(&bytes));
+        }
+        let Some(library) = &self.library else { return false };
+        let Ok(objects) = library.odb() else { return false };
+        let Ok(id) = Oid::from_str(id) else { return false };
+        match objects.read_header(id) {
+            Ok((size, _)) if size > MOST => true,
+            Ok(_) => objects.read(id).is_ok_and(|object| has_nul(object.data())),
+            Err(_) => false,
+        }
+    }
+}
