@@ -52,9 +52,7 @@ fn a_local_model_is_started_used_and_ended() {
     let arguments = notes["arguments"].as_array().unwrap();
     assert!(arguments.contains(&"--jinja".into()) && arguments.contains(&"127.0.0.1".into()));
     let process = std::path::PathBuf::from(format!("/proc/{}", notes["pid"]));
-    let gone =
-        || !process.exists() || std::fs::read_to_string(process.join("stat")).is_ok_and(|stat| stat.contains(") Z "));
-    assert!(gone(), "the server is ended with the run");
+    assert!(!process.exists(), "the server is gone before the run ends");
 }
 
 #[cfg(target_os = "linux")]

@@ -1,11 +1,13 @@
 //! Runs a `llama-server` on loopback for `--local MODEL.gguf`, for the duration of the run.
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -72,15 +74,24 @@ impl LocalError {
     }
 }
 
-/// A server that lives as long as this value.
+/// How long a killed server may take to give back its memory.
+const ENDING: Duration = Duration::from_secs(5);
+
+/// A server that lives no longer than this value.
 #[derive(Debug)]
 pub struct LocalServer {
     /// The base URL.
     pub base_url: String,
     /// The model's name there.
     pub model: String,
-    // Dropping it ends the process.
-    _child: Child,
+    child: Child,
+}
+
+impl LocalServer {
+    /// Ends the server and returns once it is gone. Dropping the value kills it and does not wait.
+    pub async fn end(mut self) {
+        let _late = tokio::time::timeout(ENDING, self.child.kill()).await;
+    }
 }
 
 /// Starts the server with the model's own template and waits until it is ready.
@@ -98,7 +109,7 @@ pub async fn start(
     }
     let program = program.ok_or(LocalError::NoProgram)?;
     let failed = |error| LocalError::Start { program: program.to_owned(), error };
-    let port = free_port().map_err(failed)?;
+    let (port, _reserved) = reserve_port().map_err(failed)?;
     let name = model.file_stem().map_or_else(|| "local".to_owned(), |stem| stem.to_string_lossy().into_owned());
     let mut child = command(program)
         .arg("-m")
@@ -123,7 +134,7 @@ pub async fn start(
             return Err(LocalError::Ended { status, said });
         }
         if is_ready(port).await {
-            return Ok(LocalServer { base_url: format!("http://127.0.0.1:{port}/v1"), model: name, _child: child });
+            return Ok(LocalServer { base_url: format!("http://127.0.0.1:{port}/v1"), model: name, child });
         }
         if began.elapsed() > LOADING {
             return Err(LocalError::Slow);
@@ -146,15 +157,22 @@ async fn last_words(reader: Option<JoinHandle<()>>, kept: &Mutex<Vec<String>>) -
     if said.is_empty() { said } else { format!(": {said}") }
 }
 
-/// Returns a port that is free now; another program may take it first, and then the server says so and ends.
-fn free_port() -> std::io::Result<u16> {
-    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+/// Returns a port and the socket that keeps it from every program that lets the system choose one.
+///
+/// The socket does not listen, and shares its address: only a program that names the port gets it, as the server does.
+/// Without it another server could take the port first, and would be asked in the place of ours.
+fn reserve_port() -> std::io::Result<(u16, TcpSocket)> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(true)?;
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    Ok((socket.local_addr()?.port(), socket))
 }
 
 /// Tells whether `/health` answers 200; while the model loads it is 503.
 async fn is_ready(port: u16) -> bool {
     let ask = async {
-        let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.ok()?;
         stream.write_all(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").await.ok()?;
         let mut status = [0; 12];
         stream.read_exact(&mut status).await.ok()?;

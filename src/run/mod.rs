@@ -181,20 +181,31 @@ async fn work(
     place: Place,
     begun: &Begun<'_>,
 ) -> Result<RunFinished, Failure> {
-    let Begun { session, emitter, .. } = begun;
-    // Dropped at every end of this function.
-    let local = local_server(arguments, environment, &place, emitter).await?;
+    let Some(server) = local_server(arguments, environment, &place, begun.emitter).await? else {
+        return work_with_model(arguments, environment, place, begun).await;
+    };
     let mut arguments = arguments.clone();
-    if let Some(server) = &local {
-        arguments.model.openai_base_url = Some(server.base_url.clone());
-        arguments.model.model = Some(server.model.clone());
-    }
-    let shared = Shared::open(&arguments, environment, place)?;
-    let reported = Reported::open(&shared, &arguments, begun.id)?;
+    arguments.model.openai_base_url = Some(server.base_url.clone());
+    arguments.model.model = Some(server.model.clone());
+    let worked = work_with_model(&arguments, environment, place, begun).await;
+    server.end().await;
+    worked
+}
+
+/// Does everything between the start of a local server and the ending.
+async fn work_with_model(
+    arguments: &RunArgs,
+    environment: &Environment,
+    place: Place,
+    begun: &Begun<'_>,
+) -> Result<RunFinished, Failure> {
+    let Begun { session, emitter, .. } = begun;
+    let shared = Shared::open(arguments, environment, place)?;
+    let reported = Reported::open(&shared, arguments, begun.id)?;
     if let Some(Reported { config, trace, .. }) = &reported {
         emitter.report(Telemetry::begin(config.clone(), Arc::clone(trace), begun.started));
     }
-    let Prepared { setup, stage, warnings } = prepare(&shared, &arguments, begun.id, reported).await?;
+    let Prepared { setup, stage, warnings } = prepare(&shared, arguments, begun.id, reported).await?;
     drop(shared);
     let stage = begun.stage.get_or_init(|| stage);
     if setup.masking.redacts {
