@@ -15,11 +15,9 @@ use crate::emit::{Appearance, Ended, Format, Mark, to_line};
 use crate::event::FileReport;
 use crate::exit::Exit;
 use crate::policy::glob::Glob;
-use crate::policy::redact::Secrets;
 use crate::run::Failure;
-use crate::run::error::SetupError;
 use crate::run::finish::apply::{Applied, Fit, Request, Rules, apply};
-use crate::run::output::masking::secret_variables;
+use crate::run::output::masking::secrets_of;
 use crate::run::output::outputs::new_id;
 use crate::run::place::Place;
 use crate::run::rules::policy_layers;
@@ -51,8 +49,7 @@ pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dy
         time: &time,
         outputs: None,
     };
-    let secrets = Secrets::new(&secret_variables(environment, None, None), &chosen.policy.secret_patterns())
-        .map_err(SetupError::SecretPatterns)?;
+    let secrets = secrets_of(&chosen.policy, environment)?;
     let facts = place.facts(environment);
     let rules = Rules { policy: &chosen.policy, facts: &facts, secrets: &secrets, also: &|_| Ok(()) };
     let request = Request {

@@ -12,12 +12,10 @@ use crate::emit::safe::one_line;
 use crate::emit::to_pretty;
 use crate::exit::Exit;
 use crate::git::repository::Repository;
-use crate::policy::redact::Secrets;
 use crate::policy::{Denial, Policy};
 use crate::recipe::file::{DiffKind, Severity};
 use crate::run::Failure;
-use crate::run::error::SetupError;
-use crate::run::output::masking::secret_variables;
+use crate::run::output::masking::secrets_of;
 use crate::run::place::Place;
 use crate::run::recipe::checks::{self, Action};
 use crate::run::recipe::diff::{ChangeReader, Looked};
@@ -92,8 +90,7 @@ pub(super) fn local(
 ) -> Result<Looked, Failure> {
     let repository =
         place.repository().ok_or_else(|| CheckError::Change("there is no git repository here".to_owned()))?;
-    let secrets = Secrets::new(&secret_variables(environment, None, None), &policy.secret_patterns())
-        .map_err(SetupError::SecretPatterns)?;
+    let secrets = secrets_of(policy, environment)?;
     let facts = place.facts(environment);
     let reader = ChangeReader { repository, policy, facts: &facts, secrets: &secrets, from_hook };
     let mut looked = reader.local(kind, range).map_err(CheckError::Change)?;

@@ -1,6 +1,6 @@
 //! Tells texts from binary files by what they contain.
 
-use git2::{Oid, RepositoryOpenFlags};
+use git2::Oid;
 
 use super::repository::Repository;
 use crate::bounded;
@@ -22,9 +22,7 @@ pub struct Contents<'r> {
 impl Repository {
     /// Prepares to look at contents.
     pub fn contents(&self) -> Contents<'_> {
-        let none: [&std::ffi::OsStr; 0] = [];
-        let library = git2::Repository::open_ext(&self.git_dir, RepositoryOpenFlags::NO_SEARCH, none).ok();
-        Contents { repository: self, library }
+        Contents { repository: self, library: self.library().ok() }
     }
 }
 
@@ -38,9 +36,8 @@ impl Contents<'_> {
             let file = path.under(&self.repository.top);
             return bounded::beginning(&file, LOOKED_AT as u64).is_ok_and(|bytes| has_nul(&bytes));
         }
-        let Some(library) = &self.library else { return false };
-        let Ok(objects) = library.odb() else { return false };
-        let Ok(id) = Oid::from_str(id) else { return false };
+        let objects = self.library.as_ref().and_then(|library| library.odb().ok());
+        let (Some(objects), Ok(id)) = (objects, Oid::from_str(id)) else { return false };
         match objects.read_header(id) {
             Ok((size, _)) if size > MOST => true,
             Ok(_) => objects.read(id).is_ok_and(|object| has_nul(object.data())),

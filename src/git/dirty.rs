@@ -47,8 +47,7 @@ impl Repository {
         if !self.can_be_looked_at() {
             return None;
         }
-        let none: [&std::ffi::OsStr; 0] = [];
-        let repository = git2::Repository::open_ext(&self.git_dir, git2::RepositoryOpenFlags::NO_SEARCH, none).ok()?;
+        let repository = self.library().ok()?;
         let head = git2::Oid::from_str(self.head.as_deref()?).ok()?;
         let tree = repository.find_commit(head).ok()?.tree().ok()?;
         let mut options = git2::DiffOptions::new();

@@ -129,6 +129,12 @@ impl Repository {
         Ok(None)
     }
 
+    /// Opens it for libgit2, which starts no program; nothing but this git directory is looked for.
+    pub(super) fn library(&self) -> Result<git2::Repository, git2::Error> {
+        let none: [&OsStr; 0] = [];
+        git2::Repository::open_ext(&self.git_dir, git2::RepositoryOpenFlags::NO_SEARCH, none)
+    }
+
     fn at(
         top: &Path,
         git_dir: PathBuf,

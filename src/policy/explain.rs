@@ -267,14 +267,7 @@ shell:
             standing: Standing::Repository,
         };
         let policy = Policy::new(&first, &[narrowing], &crate::policy::layers::no_parents).unwrap();
-        let facts = Facts {
-            root: "/project".into(),
-            included: Vec::new(),
-            outputs: None,
-            home: "/home/u".to_owned(),
-            tree: Arc::new(Nothing),
-            git: crate::policy::GitFacts::default(),
-        };
+        let facts = facts_of_nothing();
         explain(&policy, &facts, tool, input)
     }
 
@@ -283,7 +276,7 @@ shell:
     }
 
     /// A disk with the workspace and nothing in it.
-    pub(in crate::policy) struct Nothing;
+    struct Nothing;
 
     impl crate::path::Tree for Nothing {
         fn look(&self, path: &std::path::Path) -> std::io::Result<Option<crate::path::Node>> {
@@ -292,6 +285,18 @@ shell:
         }
         fn names(&self, _path: &std::path::Path) -> std::io::Result<Vec<std::ffi::OsString>> {
             Ok(Vec::new())
+        }
+    }
+
+    /// The facts of a workspace `/project` on this disk.
+    pub(in crate::policy) fn facts_of_nothing() -> Facts {
+        Facts {
+            root: "/project".into(),
+            included: Vec::new(),
+            outputs: None,
+            home: "/home/u".to_owned(),
+            tree: Arc::new(Nothing),
+            git: crate::policy::GitFacts::default(),
         }
     }
 

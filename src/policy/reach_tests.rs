@@ -1,13 +1,11 @@
 //! Tests decisions on web addresses and MCP tools, case by case, against the text of the rules.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
+use super::Policy;
 use super::check::check_call;
-use super::explain::tests::Nothing;
+use super::explain::tests::facts_of_nothing;
 use super::layers::{LayerText, Standing};
-use super::{Facts, Policy};
 
 const POLICY: &str = "\
 version: 1
@@ -31,14 +29,7 @@ mcp:
 fn is_allowed(tool: &str, input: &Value) -> (bool, String) {
     let layer = LayerText { name: "reach.yaml".to_owned(), text: POLICY.to_owned(), standing: Standing::Operator };
     let policy = Policy::new(&layer, &[], &crate::policy::layers::no_parents).unwrap();
-    let facts = Facts {
-        root: "/project".into(),
-        included: Vec::new(),
-        outputs: None,
-        home: "/home/u".to_owned(),
-        tree: Arc::new(Nothing),
-        git: crate::policy::GitFacts::default(),
-    };
+    let facts = facts_of_nothing();
     let decision = check_call(&policy, &facts, tool, input);
     (decision.is_allowed(), decision.reason)
 }

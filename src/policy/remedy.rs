@@ -88,13 +88,11 @@ fn extend<T: Clone>(list: &mut Option<List<T>>, more: &Option<List<T>>, grants: 
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::json;
 
     use super::*;
     use crate::policy::check::tool_accesses;
-    use crate::policy::explain::tests::Nothing;
+    use crate::policy::explain::tests::facts_of_nothing;
 
     const FIRST: &str = "version: 1
 name: team
@@ -107,14 +105,7 @@ shell: {allow: [{cmd: [git, status]}], deny: [{cmd: [git, push]}]}
         let layer = |name: &str, text: &str, standing| LayerText { name: name.into(), text: text.into(), standing };
         let narrowing: Vec<_> = narrowing.iter().map(|text| layer("repo.yaml", text, Standing::Repository)).collect();
         let policy = Policy::new(&layer("team.yaml", FIRST, Standing::Operator), &narrowing, &no_parents).unwrap();
-        let facts = Facts {
-            root: "/project".into(),
-            included: Vec::new(),
-            outputs: None,
-            home: "/home/u".to_owned(),
-            tree: Arc::new(Nothing),
-            git: crate::policy::GitFacts::default(),
-        };
+        let facts = facts_of_nothing();
         let (tool, accesses) = tool_accesses(tool, input).unwrap();
         match policy.remedy(&tool, &accesses, &facts) {
             Ok(remedy) => format!("{}: {}", remedy.files.join("+"), remedy.lines.join("; ")),

@@ -329,23 +329,14 @@ fn words(command: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::json;
 
     use super::*;
-    use crate::policy::explain::tests::Nothing;
+    use crate::policy::explain::tests::facts_of_nothing;
 
     fn suggested(calls: &[(&str, Value)]) -> String {
         let calls: Vec<_> = calls.iter().map(|(tool, input)| ((*tool).to_owned(), input.clone())).collect();
-        let facts = Facts {
-            root: "/project".into(),
-            included: Vec::new(),
-            outputs: None,
-            home: "/home/u".to_owned(),
-            tree: Arc::new(Nothing),
-            git: crate::policy::GitFacts::default(),
-        };
+        let facts = facts_of_nothing();
         policy(&calls, &facts)
     }
 

@@ -25,12 +25,10 @@ use crate::git::server;
 use crate::path::RelPath;
 use crate::policy::later::executes_later;
 use crate::policy::lists::ToolLists;
-use crate::policy::redact::Secrets;
 use crate::policy::trigger::is_login;
 use crate::run::Failure;
-use crate::run::error::SetupError;
 use crate::run::finish::apply::{Fit, Request, Rules, apply};
-use crate::run::output::masking::secret_variables;
+use crate::run::output::masking::secrets_of;
 use crate::run::output::outputs::new_id;
 use crate::run::rules::policy_layers::{self, PolicySelection, PolicySources};
 use crate::run::rules::trust::Trusted;
@@ -109,8 +107,7 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
         outputs: None,
     };
     let policy = &chosen.policy;
-    let secrets = Secrets::new(&secret_variables(&job.environment, None, None), &policy.secret_patterns())
-        .map_err(SetupError::SecretPatterns)?;
+    let secrets = secrets_of(policy, &job.environment)?;
     let also = |path: &RelPath| may_run_later(&chosen, &repository.prefix, path);
     let rules = Rules { policy, facts: &judged, secrets: &secrets, also: &also };
     let deliver = |how: Delivery| {

@@ -36,6 +36,12 @@ impl Masking {
     }
 }
 
+/// Collects the secrets that a command without a model looks for.
+pub fn secrets_of(policy: &Policy, environment: &Environment) -> Result<Secrets, SetupError> {
+    Secrets::new(&secret_variables(environment, None, None), &policy.secret_patterns())
+        .map_err(SetupError::SecretPatterns)
+}
+
 /// Returns the variables in which secrets are looked for: the process's, those of `.env` files, the key in use, and the
 /// recipe's secret parameters.
 pub fn secret_variables(

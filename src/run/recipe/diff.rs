@@ -64,17 +64,17 @@ pub struct Looked {
 
 /// What of a change a model is shown.
 #[derive(Default)]
-pub struct Shown {
+pub struct Choice {
     include: Option<Vec<Glob>>,
     exclude: Vec<Glob>,
     generated: Generated,
 }
 
-impl Shown {
+impl Choice {
     /// Reads the keys of an input, whose globs are valid.
-    pub fn new(input: &Context) -> Shown {
+    pub fn new(input: &Context) -> Choice {
         let globs = |texts: &Vec<Text>| texts.iter().filter_map(|text| Glob::new(text.as_str()).ok()).collect();
-        Shown {
+        Choice {
             include: input.include.as_ref().map(globs),
             exclude: input.exclude.as_ref().map(globs).unwrap_or_default(),
             generated: input.generated.unwrap_or_default(),
@@ -94,6 +94,8 @@ impl Shown {
 /// A change that git was asked for.
 struct Asked {
     git: Git,
+    /// Shows paths relative to the workspace.
+    relative: Option<String>,
     /// Words that name the change.
     change: Vec<OsString>,
     files: Vec<(Changed, String, Option<Class>)>,
@@ -103,7 +105,8 @@ struct Asked {
 impl Asked {
     /// Returns the change of these files as a text; of all if there are none.
     fn diff(&self, options: &[&str], paths: &[OsString]) -> Result<String, String> {
-        let words: Vec<OsString> = ["diff"].iter().chain(options).map(OsString::from).collect();
+        let words = ["diff"].iter().chain(&TEXT).chain(options).copied().chain(self.relative.as_deref());
+        let words: Vec<OsString> = words.map(OsString::from).collect();
         let words = [&words, &self.change[..], paths].concat();
         let text = self.git.run(&words, b"").map_err(|error| error.to_string())?;
         Ok(String::from_utf8_lossy(&text).into_owned())
@@ -120,11 +123,10 @@ impl ChangeReader<'_> {
         &self,
         kind: DiffKind,
         range: Option<&str>,
-        shown: &Shown,
+        choice: &Choice,
         rules: &[LocalRule],
     ) -> Result<(String, Review), String> {
-        let asked = self.ask(kind, range, shown)?;
-        let prefix = &self.repository.prefix;
+        let asked = self.ask(kind, range, choice)?;
         let mut review = Review { right: right(kind, range), ..Review::default() };
         let mut paths = vec![OsString::from(":(top)")];
         for (file, path, class) in &asked.files {
@@ -133,11 +135,8 @@ impl ChangeReader<'_> {
             }
             review.coverage.count(path, file.status, *class);
         }
-        let relative = format!("--relative={prefix}/");
-        let mut options = TEXT.to_vec();
-        options.extend((!prefix.is_root()).then_some(relative.as_str()));
         let is_shown = review.coverage.looked_at > 0;
-        let mut text = if is_shown { asked.diff(&options, &paths)? } else { String::new() };
+        let mut text = if is_shown { asked.diff(&[], &paths)? } else { String::new() };
         review.side = findings::new_side(&text);
         review.local = self.problems(&asked, &review.side, rules)?;
         // Nobody is there to read a list in a hook.
@@ -151,13 +150,13 @@ impl ChangeReader<'_> {
     ///
     /// Errors with the reason alone.
     pub fn local(&self, kind: DiffKind, range: Option<&str>) -> Result<Looked, String> {
-        let asked = self.ask(kind, range, &Shown::default())?;
+        let asked = self.ask(kind, range, &Choice::default())?;
         let findings = self.problems(&asked, &NewSide::new(), &LocalRule::ALL)?;
         let texts = asked.files.iter().filter(|(file, _, class)| class.is_none() && file.status != 'D').count();
         Ok(Looked { findings, files: asked.files.len(), texts })
     }
 
-    fn ask(&self, kind: DiffKind, range: Option<&str>, shown: &Shown) -> Result<Asked, String> {
+    fn ask(&self, kind: DiffKind, range: Option<&str>, choice: &Choice) -> Result<Asked, String> {
         let repository = self.repository;
         let git = repository.without_filters().map_err(|error| error.to_string())?;
         let git = git_of(git, self.from_hook).with_patterns();
@@ -183,12 +182,17 @@ impl ChangeReader<'_> {
         let words: Vec<OsString> = raw.into_iter().map(OsString::from).chain(change.iter().cloned()).collect();
         let files = local::changed(&git.run(&words, b"").map_err(|error| error.to_string())?);
         let (may_read, contents) = (self.policy.reader(self.facts), repository.contents());
-        let files = files.into_iter().map(|file| self.classed(file, &may_read, &contents, shown)).collect();
-        Ok(Asked { git, change, files, _index })
+        let files = files.into_iter().map(|file| self.classed(file, &may_read, &contents, choice)).collect();
+        let prefix = &repository.prefix;
+        let relative = (!prefix.is_root()).then(|| format!("--relative={prefix}/"));
+        Ok(Asked { git, relative, change, files, _index })
     }
 
     /// Looks for these rules in all files of the workspace, also in those that `shown` does not have.
     fn problems(&self, asked: &Asked, shown: &NewSide, rules: &[LocalRule]) -> Result<Vec<Finding>, String> {
+        if rules.is_empty() {
+            return Ok(Vec::new());
+        }
         let inside = asked.files.iter().filter(|(_, _, class)| *class != Some(Class::Outside));
         let inside: Vec<_> = inside.filter(|(file, ..)| file.status != 'D').collect();
         let hidden: Vec<OsString> = inside
@@ -196,13 +200,9 @@ impl ChangeReader<'_> {
             .filter(|(_, path, class)| !shown.contains_key(path) && *class != Some(Class::Binary))
             .map(|(file, ..)| named(file, ""))
             .collect();
-        let relative = format!("--relative={}/", self.repository.prefix);
-        let mut options = TEXT.to_vec();
-        options.extend(["--no-renames", "-U0"]);
-        options.extend((!self.repository.prefix.is_root()).then_some(relative.as_str()));
         let mut unseen = NewSide::new();
         for paths in hidden.chunks(PATHS) {
-            unseen.extend(findings::new_side(&asked.diff(&options, paths)?));
+            unseen.extend(findings::new_side(&asked.diff(&["--no-renames", "-U0"], paths)?));
         }
         let is_ignored = |path: &str, digest: &str| self.policy.ignores_secret(path, digest);
         let rules = Rules { wanted: rules, secrets: self.secrets, is_ignored: &is_ignored };
@@ -219,7 +219,7 @@ impl ChangeReader<'_> {
         file: Changed,
         may_read: &dyn Fn(&RelPath) -> bool,
         contents: &Contents<'_>,
-        shown: &Shown,
+        choice: &Choice,
     ) -> (Changed, String, Option<Class>) {
         let top = RelPath::from_bytes(&file.path);
         let inside = top.as_ref().and_then(|path| RelPath::below(self.repository.prefix.as_path(), path.as_path()));
@@ -232,7 +232,7 @@ impl ChangeReader<'_> {
             () if file.is_link() => Some(Class::Link),
             () if file.is_submodule() => Some(Class::Submodule),
             () if contents.is_binary(&file.id, &top) => Some(Class::Binary),
-            () => shown.class(&inside.to_string_lossy(), &file),
+            () => choice.class(&inside.to_string_lossy(), &file),
         };
         (file, inside.to_string_lossy(), class)
     }

@@ -23,7 +23,7 @@ use crate::workspace::walk::{Filter, walk};
 use crate::run::error::{ContextError, Failure, InputProblem};
 use crate::run::recipe::Active;
 use crate::run::recipe::checks::{self, Place, action};
-use crate::run::recipe::diff::{ChangeReader, Shown};
+use crate::run::recipe::diff::{ChangeReader, Choice};
 use crate::run::runner::Runner;
 
 /// Maximum bytes of an input that sets no limit.
@@ -133,7 +133,7 @@ impl Gatherer<'_> {
             let rules = if output.kind == OutputKind::Findings { rules } else { &[] };
             let of_hook = from_hook.and_then(|hook| hook.range.as_deref()).filter(|_| kind == DiffKind::Staged);
             let (kind, range) = of_hook.map_or((kind, range.as_deref()), |range| (DiffKind::Range, Some(range)));
-            let read = reader.read(kind, range, &Shown::new(context), rules);
+            let read = reader.read(kind, range, &Choice::new(context), rules);
             let (text, review) = read.map_err(|error| failure(name, InputProblem::Diff(error)))?;
             return Ok((text, Some(review)));
         }
