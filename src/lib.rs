@@ -28,6 +28,7 @@
 //! |---|---|---|
 //! | root | [`cli`], [`commands`], [`forge`], [`run`](mod@run) | every layer |
 //! | emit | [`emit`] | base, change |
+//! | batch | [`batch`] | base |
 //! | telemetry | [`telemetry`] | base, model |
 //! | deliver | [`deliver`], [`verify`] | base, change, policy, git, workspace, sandbox, config |
 //! | agent | [`agent`] | base, change, policy, tools, model |
@@ -41,9 +42,9 @@
 //! | change | [`change`] | base |
 //! | base | [`base`], [`bounded`], [`checkouts`], [`event`], [`exit`], [`hidden`], [`marked`], [`path`], [`secret`], [`threads`], [`tool_name`] | |
 //!
-//! The root connects everything and decides nothing. [`policy`], [`change`], [`prompt`], [`verify`], and [`recipe`] and
-//! [`settings`] outside of their `load`, perform no I/O: no files, environment, clock or network. `tests/house/rules.rs`
-//! enforces the table.
+//! The root connects everything and decides nothing. [`batch`], [`policy`], [`change`], [`prompt`], [`verify`], and
+//! [`recipe`] and [`settings`] outside of their `load`, perform no I/O: no files, environment, clock or network.
+//! `tests/house/rules.rs` enforces the table.
 //!
 //! # Where a thing is decided
 //!
@@ -72,6 +73,7 @@ compile_error!("qwen runs on Linux and macOS; on Windows run it inside WSL 2");
 
 pub mod agent;
 pub mod base;
+pub mod batch;
 pub mod bounded;
 pub mod change;
 pub mod checkouts;

@@ -16,6 +16,7 @@ pub(crate) type Breaches = BTreeMap<String, BTreeMap<String, u32>>;
 /// Module → the layer that it is part of; the longest matching prefix counts.
 pub(crate) const LAYER_OF: &[(&str, &str)] = &[
     ("base", "base"),
+    ("batch", "batch"),
     ("bounded", "base"),
     ("checkouts", "base"),
     ("event", "base"),
@@ -52,6 +53,7 @@ pub(crate) const LAYER_OF: &[(&str, &str)] = &[
 /// Layer → the layers that it may use next to itself; the root may use all.
 pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
     ("base", &[]),
+    ("batch", &["base"]),
     ("change", &["base"]),
     ("policy", &["base", "change"]),
     ("git", &["base", "change", "policy"]),

@@ -1,0 +1,268 @@
+//! Reads and writes the journal of a batch, one line of JSON each, and folds it into what is done.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::budget::Amount;
+use super::item::Short;
+use crate::exit::Exit;
+
+/// Starts without an end after which an item has failed: it ended the process each time.
+pub const CRASHES: u32 = 3;
+
+/// A line of the journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(tag = "t", rename_all = "snake_case")]
+pub enum Line {
+    /// An item started.
+    Start(Started),
+    /// An item ended.
+    End(Box<Ended>),
+}
+
+/// An item started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Started {
+    /// The item's number.
+    pub n: u32,
+    /// Its key.
+    pub key: String,
+    /// Which try it is, from 1.
+    pub r#try: u32,
+    /// When, as RFC 3339.
+    pub time: String,
+}
+
+/// An item ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Ended {
+    /// The item's number.
+    pub n: u32,
+    /// Its key.
+    pub key: String,
+    /// The item's digest: another one is another item of this key.
+    pub sha256: String,
+    /// Which try it was, from 1.
+    pub r#try: u32,
+    /// Whether it is done; `false` for what is worth another try.
+    pub r#final: bool,
+    /// The run's exit code.
+    pub exit_code: u8,
+    /// What the run cost in US dollars; `null` where a price is unknown.
+    pub cost_usd: Option<f64>,
+    /// What else its result says.
+    #[serde(flatten)]
+    pub result: serde_json::Map<String, Value>,
+}
+
+impl Ended {
+    /// Returns the tokens that the run has used.
+    pub fn tokens(&self) -> u64 {
+        let count = |name: &str| self.result.get("usage").and_then(|usage| usage.get(name)).and_then(Value::as_u64);
+        count("total_tokens").or_else(|| count("estimated")).unwrap_or_default()
+    }
+}
+
+/// Tells whether an ending counts as done. `may_retry`: the code is one of `--retry-on`, and tries are left. `of_batch`: a
+/// total of the batch ended it.
+pub fn is_final(exit_code: u8, may_retry: bool, of_batch: bool) -> bool {
+    let not_its_own = [Exit::Interrupted, Exit::Terminated, Exit::Auth, Exit::Sandbox, Exit::Config];
+    !may_retry && !of_batch && !not_its_own.iter().any(|exit| exit.code() == exit_code)
+}
+
+/// Returns a line as it is appended, with its end.
+pub fn line(line: &Line) -> String {
+    serde_json::to_string(line).expect("a line holds texts, numbers and JSON values") + "\n"
+}
+
+/// Why a journal cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JournalError {
+    /// A line that is not the last one is not a line of a journal.
+    #[error("line {line} of the journal is not valid: {why}")]
+    Line { line: usize, why: String },
+}
+
+/// What became of the item of one key so far.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct State {
+    /// The digest of the item that ended last; of one that never ended, nothing.
+    pub sha256: Option<Short>,
+    /// The exit code of the last end.
+    pub exit_code: Option<u8>,
+    /// Whether that end counts as done.
+    pub is_final: bool,
+    /// Tries that have ended, of the item with that digest.
+    pub tries: u32,
+    /// Starts since that were not followed by an end.
+    pub crashes: u32,
+}
+
+impl State {
+    const NONE: State = State { sha256: None, exit_code: None, is_final: false, tries: 0, crashes: 0 };
+
+    /// Tells whether the item of this digest is done.
+    pub fn is_done(&self, sha256: &str) -> bool {
+        self.is_final && self.sha256 == Some(Short::of_hex(sha256))
+    }
+}
+
+/// A journal as it was read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Journal {
+    states: HashMap<Short, State>,
+    /// What all ended runs have cost.
+    pub spent: Amount,
+    /// Bytes of the whole lines; what follows was cut off by a kill.
+    pub whole: usize,
+}
+
+impl Journal {
+    /// Reads a journal. Only the last line may be incomplete: what follows [`Journal::whole`] is to be cut off.
+    pub fn read(bytes: &[u8]) -> Result<Journal, JournalError> {
+        let mut journal = Journal::default();
+        for (number, text) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+            match serde_json::from_slice::<Line>(text) {
+                Ok(line) if text.ends_with(b"\n") => journal.add(&line),
+                _ if journal.whole + text.len() == bytes.len() => break,
+                Ok(_) => unreachable!("only the last piece has no end of line"),
+                Err(error) => return Err(JournalError::Line { line: number + 1, why: error.to_string() }),
+            }
+            journal.whole += text.len();
+        }
+        Ok(journal)
+    }
+
+    /// Adds a line.
+    pub fn add(&mut self, line: &Line) {
+        match line {
+            Line::Start(started) => {
+                self.states.entry(Short::of(&started.key)).or_insert(State::NONE).crashes += 1;
+            }
+            Line::End(ended) => {
+                let state = self.states.entry(Short::of(&ended.key)).or_insert(State::NONE);
+                let sha256 = Some(Short::of_hex(&ended.sha256));
+                let tries = if state.sha256 == sha256 { state.tries + 1 } else { 1 };
+                let (exit_code, is_final) = (Some(ended.exit_code), ended.r#final);
+                *state = State { sha256, exit_code, is_final, tries, crashes: 0 };
+                self.spent.cost_usd += ended.cost_usd.unwrap_or_default();
+                self.spent.tokens = self.spent.tokens.saturating_add(ended.tokens());
+            }
+        }
+    }
+
+    /// Returns what became of a key; `None` if it never started.
+    pub fn state(&self, key: &str) -> Option<&State> {
+        self.states.get(&Short::of(key))
+    }
+
+    /// Returns how many keys there are.
+    pub fn keys(&self) -> usize {
+        self.states.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn start(key: &str) -> Line {
+        Line::Start(Started { n: 1, key: key.into(), r#try: 1, time: "2026-11-22T10:00:00Z".into() })
+    }
+
+    fn end(key: &str, sha256: &str, exit_code: u8) -> Line {
+        let result = json!({"usage": {"total_tokens": 7}, "output": "x\ny"});
+        Line::End(Box::new(Ended {
+            n: 1,
+            key: key.into(),
+            sha256: sha256.into(),
+            r#try: 1,
+            r#final: is_final(exit_code, exit_code == 75, false),
+            exit_code,
+            cost_usd: Some(0.25),
+            result: result.as_object().unwrap().clone(),
+        }))
+    }
+
+    fn text(lines: &[Line]) -> String {
+        lines.iter().map(line).collect()
+    }
+
+    #[test]
+    fn the_last_end_of_a_key_counts() {
+        let journal = Journal::read(text(&[start("a"), end("a", "00", 75), start("a"), end("a", "00", 0)]).as_bytes());
+        let journal = journal.unwrap();
+        let state = journal.state("a").unwrap();
+        assert_eq!((state.is_final, state.tries, state.crashes, state.exit_code), (true, 2, 0, Some(0)));
+        assert!(state.is_done("00") && !state.is_done("01"));
+        assert_eq!(journal.spent, Amount { cost_usd: 0.5, tokens: 14 });
+        assert_eq!(journal.state("b"), None);
+    }
+
+    #[test]
+    fn a_changed_item_is_tried_anew_and_a_start_without_an_end_is_a_crash() {
+        let lines = [end("a", "00", 1), end("a", "01", 75), start("a"), start("a")];
+        let journal = Journal::read(text(&lines).as_bytes()).unwrap();
+        let state = journal.state("a").unwrap();
+        assert_eq!((state.is_final, state.tries, state.crashes), (false, 1, 2));
+    }
+
+    #[test]
+    fn what_ended_for_another_reason_than_its_own_is_not_done() {
+        for code in [41, 44, 52, 130, 143] {
+            assert!(!is_final(code, false, false), "{code}");
+        }
+        assert!(is_final(75, false, false) && !is_final(75, true, false));
+        assert!(is_final(55, false, false) && !is_final(55, false, true));
+    }
+
+    #[test]
+    fn a_line_is_what_the_documentation_shows() {
+        insta::assert_snapshot!(text(&[start("T-17"), end("T-17", "00", 0)]), @r#"
+        {"t":"start","n":1,"key":"T-17","try":1,"time":"2026-11-22T10:00:00Z"}
+        {"t":"end","n":1,"key":"T-17","sha256":"00","try":1,"final":true,"exit_code":0,"cost_usd":0.25,"usage":{"total_tokens":7},"output":"x\ny"}
+        "#);
+    }
+
+    #[test]
+    fn a_torn_line_in_the_middle_is_an_error_with_its_number() {
+        let torn = format!("{}{{\"t\":\"st\n{}", text(&[start("a")]), text(&[end("a", "00", 0)]));
+        let error = Journal::read(torn.as_bytes()).unwrap_err();
+        assert!(error.to_string().starts_with("line 2 of the journal is not valid: "), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_journal_cut_anywhere_is_the_journal_of_its_whole_lines(count in 1_usize..6, cut in any::<prop::sample::Index>()) {
+            let lines: Vec<Line> = (0..count).map(|at| end(&format!("kéy {at}"), "00", 0)).collect();
+            let text = text(&lines);
+            let cut = cut.index(text.len() + 1);
+            let journal = Journal::read(&text.as_bytes()[..cut]).unwrap();
+            prop_assert_eq!(journal.whole, text.as_bytes()[..cut].iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1));
+            prop_assert_eq!(journal.keys(), text.as_bytes()[..cut].iter().filter(|b| **b == b'\n').count());
+        }
+
+        #[test]
+        fn the_fold_does_not_depend_on_how_items_interleave(order in Just((0..12_usize).collect::<Vec<_>>()).prop_shuffle()) {
+            // Each key has a start and an end, in this order, wherever they are.
+            let mut seen = std::collections::HashSet::new();
+            let mut shuffled = Journal::default();
+            for at in order {
+                let key = format!("k{}", at % 6);
+                let next = if seen.insert(key.clone()) { start(&key) } else { end(&key, "00", 0) };
+                shuffled.add(&next);
+            }
+            let mut ordered = Journal::default();
+            for at in 0..6 {
+                ordered.add(&start(&format!("k{at}")));
+                ordered.add(&end(&format!("k{at}"), "00", 0));
+            }
+            prop_assert_eq!(shuffled, ordered);
+        }
+    }
+}

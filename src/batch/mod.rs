@@ -1,0 +1,10 @@
+//! Decides what a batch does next: items and their keys, journal, pace, budget, shards and counts. Bytes and times go in;
+//! nothing here reads a file or a clock.
+
+pub mod budget;
+pub mod item;
+pub mod journal;
+pub mod keys;
+pub mod pace;
+pub mod shard;
+pub mod tally;
