@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Outcome, Project, Reply, call};
+use crate::support::{Outcome, Project, Reply, call, say};
 
 const HEAD: &str = "recipe: 1\nname: fix\ndescription: D\nlimits: {cost_usd: 1}\n";
 
@@ -156,4 +156,87 @@ fn a_change_cannot_call_its_code_binary() {
     assert!(sent.contains("A p.png (binary)") && sent.contains("A link (link)"), "{sent}");
     assert_eq!(outcome.code, 3);
     assert_eq!(outcome.result["structured_output"]["coverage"]["looked_at"], 3);
+}
+
+/// A repository whose staged change has three files of about 100 bytes, for a recipe whose parts have 200.
+fn large_change(replies: impl IntoIterator<Item = Reply>, keys: &str) -> Project {
+    let text = format!(
+        "context: [{{name: change, diff: staged, {keys}}}]\nprompt: '{{{{ context.change | fence }}}}'\nneeds: {{tools: []}}\noutput: {{kind: findings, incomplete: fail, rules: [{{id: bug, description: B}}]}}\n"
+    );
+    let head = HEAD.replace("cost_usd: 1", "cost_usd: 1, turns: 1");
+    let project = project(replies).file(".qwen/recipes/fix.yaml", format!("{head}{text}"));
+    project.run_git(&["add", "-A"]);
+    project.run_git(&["commit", "-q", "-m", "start"]);
+    let project = ["a", "b", "c"].into_iter().fold(project, |project, name| {
+        project.file(&format!("{name}.rs"), format!("let {name} = 1;\n{}", "// filled\n".repeat(4)))
+    });
+    project.run_git(&["add", "-A"]);
+    project
+}
+
+fn found(name: &str) -> Reply {
+    let (path, quote) = (format!("{name}.rs"), format!("let {name} = 1;"));
+    call(
+        "structured_output",
+        json!({"findings": [{"rule_id": "bug", "severity": "warning", "path": path, "start_line": 1, "end_line": 1,
+            "quote": quote, "message": "wrong", "confidence": "high"}]}),
+    )
+}
+
+#[test]
+fn a_large_change_is_reviewed_in_parts() {
+    let project = large_change(["a", "b", "c"].map(found), "max_bytes: 250");
+    let outcome = run(&project);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let requests: Vec<String> = (0..3).map(|n| project.server().messages(n)).collect();
+    for (n, name) in ["a", "b", "c"].into_iter().enumerate() {
+        assert!(requests[n].contains(&format!("+let {name} = 1;")), "{}", requests[n]);
+        assert_eq!(requests[n].matches("+let ").count(), 1, "each part is a conversation of its own");
+        assert!(requests[n].contains(&format!("This is part {} of 3", n + 1)), "{}", requests[n]);
+    }
+    assert!(requests[0].contains("A b.rs (in another part)"), "{}", requests[0]);
+    let paths: Vec<&str> =
+        outcome.result["findings"].as_array().unwrap().iter().map(|found| found["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["a.rs", "b.rs", "c.rs"]);
+    let coverage = &outcome.result["structured_output"]["coverage"];
+    assert_eq!(
+        (&coverage["parts"], &coverage["parts_done"], &coverage["looked_at"]),
+        (&json!(3), &json!(3), &json!(3))
+    );
+}
+
+#[test]
+fn what_has_no_room_is_named_and_an_incomplete_review_can_fail() {
+    let cut = large_change([found("a")], "max_bytes: 250, on_large: cut");
+    let outcome = run(&cut);
+    assert_eq!(outcome.code, 3, "{}", outcome.stderr);
+    let coverage = &outcome.result["structured_output"]["coverage"];
+    assert_eq!(coverage["not_looked_at"][1], json!({"path": "c.rs", "status": "A", "class": "not_reached"}));
+    assert!(
+        outcome.result["result"]
+            .as_str()
+            .unwrap()
+            .contains("looked at 1 of 3 files; not looked at: b.rs (not reached)")
+    );
+    let short = large_change(["a", "b", "c"].map(found), "max_bytes: 140");
+    let outcome = run(&short);
+    assert_eq!(outcome.code, 3, "{}", outcome.stderr);
+    let coverage = &outcome.result["structured_output"]["coverage"];
+    assert_eq!((&coverage["looked_at"], &coverage["cut"][0]["path"]), (&json!(3), &json!("a.rs")), "{coverage}");
+    let whole = large_change([], "max_bytes: 250, on_large: fail");
+    let refused = run(&whole);
+    assert!(refused.code == 42 && refused.stderr.contains("at most 250"), "{}", refused.stderr);
+    assert_eq!(whole.server().connections(), 0);
+}
+
+#[test]
+fn what_the_finished_parts_found_stays_when_a_limit_ends_a_later_one() {
+    // The turn of the second part is used up by a text that is no answer.
+    let project = large_change([found("a"), say("I am not sure.")], "max_bytes: 250");
+    let outcome = run(&project);
+    assert_eq!(outcome.code, 53, "{}", outcome.stderr);
+    assert_eq!(outcome.result["findings"][0]["path"], "a.rs");
+    let coverage = &outcome.result["structured_output"]["coverage"];
+    assert_eq!((&coverage["parts_done"], &coverage["looked_at"]), (&json!(1), &json!(1)), "{coverage}");
+    assert_eq!(coverage["not_looked_at"].as_array().unwrap().len(), 2, "{coverage}");
 }

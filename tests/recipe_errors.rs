@@ -5,9 +5,9 @@ use std::path::Path;
 
 use crate::support::Project;
 
-const CODES: [&str; 25] = [
+const CODES: [&str; 26] = [
     "R001", "R002", "R003", "R004", "R005", "R006", "R007", "R008", "R009", "R010", "R011", "R012", "P001", "P002",
-    "P003", "P004", "N001", "N002", "W101", "W102", "W103", "W104", "W105", "W106", "W107",
+    "P003", "P004", "N001", "N002", "W101", "W102", "W103", "W104", "W105", "W106", "W107", "W108",
 ];
 
 /// The words of a line such as `x-params: [a=b, c=d]`.

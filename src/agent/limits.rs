@@ -11,6 +11,8 @@ pub struct Account {
     limits: Limits,
     started: Instant,
     turns: u64,
+    /// Turns of earlier conversations: each conversation has the whole limit.
+    earlier_turns: u64,
     tool_calls: u64,
     shell_calls: u64,
     denials: u64,
@@ -45,6 +47,7 @@ impl Account {
             limits,
             started,
             turns: 0,
+            earlier_turns: 0,
             tool_calls: 0,
             shell_calls: 0,
             denials: 0,
@@ -72,11 +75,16 @@ impl Account {
         Exceeded::Budget(BudgetExceeded { kind: "wall_time".into(), limit, spent: limit })
     }
 
+    /// Begins another conversation, which may have as many turns. All else is counted for the run.
+    pub fn next_conversation(&mut self) {
+        self.earlier_turns = self.turns;
+    }
+
     /// Counts one turn, or returns the limit that forbids it.
     pub fn take_turn(&mut self, now: Instant) -> Result<u32, Exceeded> {
         self.check_budgets(now)?;
         if let Some(limit) = self.limits.turns
-            && self.turns >= limit
+            && self.turns - self.earlier_turns >= limit
         {
             return Err(Exceeded::Turns { limit });
         }
@@ -86,7 +94,7 @@ impl Account {
 
     /// Tells whether no turn is left after this one.
     pub fn is_last_turn(&self) -> bool {
-        self.limits.turns.is_some_and(|limit| self.turns >= limit)
+        self.limits.turns.is_some_and(|limit| self.turns - self.earlier_turns >= limit)
     }
 
     /// Counts one tool call, or returns the limit that forbids it.
@@ -194,6 +202,9 @@ mod tests {
         let now = Instant::now();
         let mut account = Account::open(Limits { turns: Some(1), ..Limits::default() }, now);
         assert_eq!(account.take_turn(now), Ok(1));
+        assert_eq!(account.take_turn(now), Err(Exceeded::Turns { limit: 1 }));
+        account.next_conversation();
+        assert_eq!((account.take_turn(now), account.is_last_turn()), (Ok(2), true));
         assert_eq!(account.take_turn(now), Err(Exceeded::Turns { limit: 1 }));
     }
 

@@ -131,6 +131,8 @@ pub enum Code {
     W106,
     /// Untrusted input together with permission to write, run or use the network.
     W107,
+    /// `truncate` of a change.
+    W108,
 }
 
 impl Code {
@@ -156,6 +158,7 @@ impl Code {
             Code::W105 => "add for example `limits: {cost_usd: 0.50}`",
             Code::W106 => "name the commands, for example `cargo test **`",
             Code::W107 => "request read access only, or use text from a trusted source",
+            Code::W108 => "write `on_large: split`, `cut` or `fail`",
             Code::P001 | Code::P002 | Code::P003 | Code::P004 | Code::N001 | Code::N002 => return None,
         })
     }

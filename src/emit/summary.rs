@@ -1,5 +1,7 @@
 //! Describes the run in markdown for readers who do not know this program: a job's summary, a pull request's text.
 
+use serde_json::Value;
+
 use super::markdown::{block, cell, code, prose};
 use super::report::Report;
 use super::words::{self, count};
@@ -138,11 +140,12 @@ pub fn headline(report: &Report) -> String {
 /// Says that nothing was found, and in how many files where some could not be looked at.
 fn no_problems(report: &Report) -> String {
     let coverage = report.answer.structured_output.as_ref().and_then(|value| value.get("coverage"));
-    let denied = coverage
-        .and_then(|coverage| coverage.get("not_looked_at")?.as_array())
-        .is_some_and(|files| files.iter().any(|file| file.get("class").is_some_and(|class| class == "denied")));
+    let list = |key: &str| coverage.and_then(|coverage| coverage.get(key)?.as_array());
+    let counts = |file: &Value| ["denied", "not_reached"].iter().any(|class| file["class"] == *class);
+    let incomplete = list("not_looked_at").is_some_and(|files| files.iter().any(counts))
+        || list("cut").is_some_and(|files| !files.is_empty());
     let number = |key: &str| coverage.and_then(|coverage| coverage.get(key)?.as_u64()).unwrap_or_default();
-    match denied {
+    match incomplete {
         true => format!("⚠️ No problems found in {} of {} files", number("looked_at"), number("files")),
         false => "✅ No problems found".to_owned(),
     }

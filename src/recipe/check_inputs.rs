@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::check::{Checker, is_name};
-use super::file::{Context, DiffKind, Param, ParamType};
+use super::file::{Context, DiffKind, OnLarge, OutputKind, Param, ParamType};
 use super::params;
 use crate::base::Code;
 use crate::policy::glob::Glob;
@@ -52,6 +52,42 @@ impl Checker<'_> {
         }
     }
 
+    /// Checks that each key stands beside the source that it belongs to.
+    fn keys(&mut self, path: &str, context: &Context) {
+        let place = context.name.place.clone();
+        for (key, is_given, source, is_source) in [
+            ("ok_exit", context.ok_exit.is_some(), "run", context.run.is_some()),
+            ("timeout", context.timeout.is_some(), "run", context.run.is_some()),
+            ("env", context.env.is_some(), "run", context.run.is_some()),
+            ("include", context.include.is_some(), "diff", context.diff.is_some()),
+            ("exclude", context.exclude.is_some(), "diff", context.diff.is_some()),
+            ("generated", context.generated.is_some(), "diff", context.diff.is_some()),
+            ("on_large", context.on_large.is_some(), "diff", context.diff.is_some()),
+            ("max_parts", context.max_parts.is_some(), "diff", context.diff.is_some()),
+        ] {
+            if is_given && !is_source {
+                self.error(Code::R005, &place, format!("`{path}.{key}` belongs to `{source}`"));
+            }
+        }
+    }
+
+    /// Checks the sizes of a change.
+    fn sizes(&mut self, path: &str, context: &Context) {
+        let place = context.name.place.clone();
+        if context.max_parts.is_some_and(|parts| !(1..=32).contains(&parts)) {
+            self.error(Code::R005, &place, format!("`{path}.max_parts`: 1 to 32"));
+        }
+        let of_findings = self.file.output.as_ref().is_some_and(|output| output.kind == OutputKind::Findings);
+        let diffs = self.file.context.iter().flatten().filter(|context| context.diff.is_some()).count();
+        if context.on_large == Some(OnLarge::Split) && !(of_findings && diffs == 1) {
+            let message = format!("`{path}.on_large`: `split` is for the only `diff` of a recipe with findings");
+            self.error(Code::R005, &place, message);
+        }
+        if context.max_parts.is_some() && !matches!(context.on_large, None | Some(OnLarge::Split)) {
+            self.error(Code::R005, &place, format!("`{path}.max_parts` belongs to `on_large: split`"));
+        }
+    }
+
     fn context(&mut self, context: &Context, is_new: bool) {
         let place = &context.name.place;
         let path = format!("context.{}", context.name.value);
@@ -79,18 +115,7 @@ impl Checker<'_> {
         if context.run.as_ref().is_some_and(Vec::is_empty) {
             self.error(Code::R005, place, format!("`{path}.run` does not name a program"));
         }
-        for (key, is_given, source, is_source) in [
-            ("ok_exit", context.ok_exit.is_some(), "run", context.run.is_some()),
-            ("timeout", context.timeout.is_some(), "run", context.run.is_some()),
-            ("env", context.env.is_some(), "run", context.run.is_some()),
-            ("include", context.include.is_some(), "diff", context.diff.is_some()),
-            ("exclude", context.exclude.is_some(), "diff", context.diff.is_some()),
-            ("generated", context.generated.is_some(), "diff", context.diff.is_some()),
-        ] {
-            if is_given && !is_source {
-                self.error(Code::R005, place, format!("`{path}.{key}` belongs to `{source}`"));
-            }
-        }
+        self.keys(&path, context);
         for (key, globs) in [("include", &context.include), ("exclude", &context.exclude)] {
             for glob in globs.iter().flatten() {
                 if let Err(problem) = Glob::new(glob.as_str()) {
@@ -98,6 +123,7 @@ impl Checker<'_> {
                 }
             }
         }
+        self.sizes(&path, context);
         self.variables(&path, context.env.as_ref());
         let is_range = context.diff == Some(DiffKind::Range);
         if is_range != context.range.is_some() {

@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::places::Places;
-pub use super::results::{Body, Filter, GitWishes, IfNoChanges, LocalRule, Output, OutputKind, Rule, Severity};
+pub use super::results::{
+    Body, Filter, GitWishes, IfNoChanges, Incomplete, LocalRule, Output, OutputKind, Rule, Severity,
+};
 pub use super::scalar::{Given, Text, Time};
 pub use super::texts::Kind;
 
@@ -219,10 +221,14 @@ pub struct Context {
     /// Whether strangers may have written it.
     #[serde(default)]
     pub untrusted: bool,
-    /// The most bytes.
+    /// The most bytes; of a change, those of one part.
     pub max_bytes: Option<usize>,
-    /// What is kept of more.
+    /// What is kept of more. For a change `on_large` says it.
     pub truncate: Option<Truncate>,
+    /// What happens with a change of more than `max_bytes` [default: `split` for findings, else `cut`].
+    pub on_large: Option<OnLarge>,
+    /// The most parts of a change, 1 to 32 [default: 8].
+    pub max_parts: Option<usize>,
     /// What happens when there is nothing.
     pub on_empty: Option<OnEmpty>,
     /// Exit codes of the command that count as success.
@@ -254,6 +260,18 @@ pub enum Generated {
     Skip,
     /// They are.
     Show,
+}
+
+/// What happens with a change that is too large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnLarge {
+    /// The model gets it in parts, each in a conversation of its own; the findings are put together.
+    Split,
+    /// What has no room is named and not shown.
+    Cut,
+    /// The run ends with 42.
+    Fail,
 }
 
 /// What is kept of a text that is too long.

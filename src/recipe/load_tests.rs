@@ -255,6 +255,10 @@ fn warnings_say_what_will_surprise() {
     }
     let cached = warnings(&format!("{HEAD}prompt: '{{{{ run.id }}}}'\ncache: {{key: context}}\n"));
     assert!(cached.contains("W102"), "{cached}");
+    let cut = warnings(&format!(
+        "{HEAD}context: [{{name: c, diff: staged, truncate: head}}]\nprompt: '{{{{ context.c }}}}'\n"
+    ));
+    assert!(cut.contains("W108") && cut.contains("on_large"), "{cut}");
 }
 
 #[test]

@@ -31,8 +31,22 @@ pub struct Output {
     pub rules: Option<Vec<Rule>>,
     /// The most characters of a message.
     pub max_chars: Option<usize>,
+    /// What it means for the exit code that the model was not shown all of a change [default: ok].
+    pub incomplete: Option<Incomplete>,
     /// What is looked for in a `diff` without a model [default: all].
     pub local: Option<Vec<LocalRule>>,
+}
+
+/// What it means that a part of a change was not looked at: files that the policy denies, that have no room, or that
+/// were cut.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Incomplete {
+    /// The result says it.
+    #[default]
+    Ok,
+    /// The run ends with 3 as well.
+    Fail,
 }
 
 /// A rule that needs no model.

@@ -23,6 +23,10 @@ impl Checker<'_> {
             if !skips && !self.used.contains(&format!("context.{}", context.name.value)) {
                 warn(Code::W103, &context.name.place, format!("the input `{}` is not used", context.name.value));
             }
+            if context.diff.is_some() && context.truncate.is_some() {
+                let message = format!("`context.{}.truncate` is for texts, and this is a change", context.name.value);
+                warn(Code::W108, &context.name.place, message);
+            }
         }
         let cached = file.cache.as_ref().is_some_and(|cache| cache.key == Some(CacheKey::Context));
         if cached && let Some(prompt) = &file.prompt {

@@ -6,6 +6,7 @@ pub mod comments;
 pub mod findings;
 pub mod guards;
 pub mod local;
+pub mod parts;
 pub mod review;
 pub mod shape;
 

@@ -18,14 +18,28 @@ pub struct Review {
     pub local: Vec<Finding>,
     /// What is looked at.
     pub coverage: Coverage,
+    /// The files of each part that the model is still to be shown.
+    pub waiting: Vec<Vec<NotLookedAt>>,
 }
 
 impl Review {
+    /// Notes that the model has answered for the next part.
+    pub fn part_is_done(&mut self) {
+        self.coverage.parts_done += u64::from(!self.waiting.is_empty());
+        self.waiting = std::mem::take(&mut self.waiting).into_iter().skip(1).collect();
+    }
+
+    /// Ends the review: parts without an answer were not looked at.
+    pub fn end(&mut self) {
+        self.coverage.not_reached(std::mem::take(&mut self.waiting).into_iter().flatten());
+    }
+
     /// Adds another change that the same run looks at. Files are read from the work tree then.
     pub fn add(&mut self, other: Review) {
         self.side.extend(other.side);
         self.local.extend(other.local);
         self.coverage.add(other.coverage);
+        self.waiting.extend(other.waiting);
         if self.right != other.right {
             self.right = None;
         }
@@ -39,10 +53,25 @@ pub struct Coverage {
     pub files: u64,
     /// Files that the model is shown.
     pub looked_at: u64,
+    /// Conversations that the change is divided into.
+    pub parts: u64,
+    /// Those that ended with an answer.
+    pub parts_done: u64,
     /// The others, in the order of git.
     pub not_looked_at: Vec<NotLookedAt>,
+    /// Files that the model is shown a part of.
+    pub cut: Vec<Cut>,
     /// Others that are not named.
     pub more: u64,
+}
+
+/// A file that is too long.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Cut {
+    /// Relative to the workspace.
+    pub path: String,
+    /// The lines that are changed and not shown, from the first to the last.
+    pub lines: String,
 }
 
 /// A file that the model is not shown.
@@ -74,6 +103,8 @@ pub enum Class {
     Excluded,
     /// A program writes it.
     Generated,
+    /// The change is too large, or a limit ended the run before.
+    NotReached,
 }
 
 impl Class {
@@ -87,6 +118,7 @@ impl Class {
             Class::Binary => "binary",
             Class::Excluded => "excluded",
             Class::Generated => "generated",
+            Class::NotReached => "not reached",
         }
     }
 }
@@ -97,8 +129,22 @@ impl Coverage {
         self.files += 1;
         match class {
             None => self.looked_at += 1,
-            Some(_) if self.not_looked_at.len() == MOST => self.more += 1,
-            Some(class) => self.not_looked_at.push(NotLookedAt { path: path.to_owned(), status, class }),
+            Some(class) => self.leave_out(NotLookedAt { path: path.to_owned(), status, class }),
+        }
+    }
+
+    fn leave_out(&mut self, file: NotLookedAt) {
+        match self.not_looked_at.len() == MOST {
+            true => self.more += 1,
+            false => self.not_looked_at.push(file),
+        }
+    }
+
+    /// Notes files that were counted as shown, and are not.
+    pub fn not_reached(&mut self, files: impl IntoIterator<Item = NotLookedAt>) {
+        for file in files {
+            self.looked_at = self.looked_at.saturating_sub(1);
+            self.leave_out(file);
         }
     }
 
@@ -107,14 +153,21 @@ impl Coverage {
         self.not_looked_at.iter().any(|file| file.class == Class::Denied)
     }
 
-    /// Returns what the model is told of the files that it does not see; empty if it sees all.
-    pub fn listing(&self) -> String {
-        if self.not_looked_at.is_empty() {
+    /// Tells whether the model was not shown something that a person would look at.
+    pub fn is_incomplete(&self) -> bool {
+        let counts = |file: &NotLookedAt| matches!(file.class, Class::Denied | Class::NotReached);
+        !self.cut.is_empty() || self.not_looked_at.iter().any(counts)
+    }
+
+    /// Returns what the model is told of the files that it does not see; empty if it sees all. `others` are the files of
+    /// other parts.
+    pub fn listing(&self, others: &[&NotLookedAt]) -> String {
+        if self.not_looked_at.is_empty() && others.is_empty() {
             return String::new();
         }
-        let lines = self.not_looked_at.iter().take(200);
-        let lines: String =
-            lines.map(|file| format!("{} {} ({})\n", file.status, printable(&file.path), file.class.name())).collect();
+        let line = |file: &NotLookedAt, why: &str| format!("{} {} ({why})\n", file.status, printable(&file.path));
+        let here = self.not_looked_at.iter().map(|file| line(file, file.class.name()));
+        let lines: String = here.chain(others.iter().map(|file| line(file, "in another part"))).take(200).collect();
         format!("\nFiles of the change that are not shown here; they are not missing:\n{lines}")
     }
 
@@ -129,6 +182,14 @@ impl Coverage {
             let rest = if rest > 0 { format!(" and {rest} more") } else { String::new() };
             text.push_str(&format!("; not looked at: {}{rest}", named.join(", ")));
         }
+        if !self.cut.is_empty() {
+            let named = self.cut.iter().take(20);
+            let named: Vec<String> =
+                named.map(|cut| format!("{} (not lines {})", printable(&cut.path), cut.lines)).collect();
+            let rest = self.cut.len() - named.len();
+            let rest = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+            text.push_str(&format!("; looked at in part: {}{rest}", named.join(", ")));
+        }
         text
     }
 
@@ -137,6 +198,8 @@ impl Coverage {
         self.files += other.files;
         self.looked_at += other.looked_at;
         self.more += other.more;
+        self.parts = self.parts.max(other.parts);
+        self.cut.extend(other.cut);
         self.not_looked_at.extend(other.not_looked_at);
         self.more += self.not_looked_at.len().saturating_sub(MOST) as u64;
         self.not_looked_at.truncate(MOST);

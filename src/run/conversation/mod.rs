@@ -3,7 +3,7 @@
 pub mod hooks;
 pub mod session;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::agent::limits::Account;
 use crate::agent::transcript::Transcript;
 use crate::agent::{Agent, AgentOptions, Ending, Stopped};
 use crate::base::trace::Context;
-use crate::event::{Event, RunStarted};
+use crate::event::{Event, Limits, RunStarted};
 use crate::exit::Exit;
 use crate::model::{Message, Part};
 use crate::recipe::file::Before;
@@ -50,8 +50,6 @@ pub struct Conversation<'a> {
 struct Question<'a> {
     /// The recipe's prompt.
     prompt: Option<String>,
-    /// The changes under review.
-    review: Option<Review>,
     /// Where the answer is cached.
     kept: Option<Kept>,
     verification: &'a Verification,
@@ -74,27 +72,56 @@ impl Conversation<'_> {
         if let Some(nothing) = self.before(&verification, &check_environment).await? {
             return Ok(Answer::nothing_to_do(nothing));
         }
-        let (prompt, review) = match self.gathered(&outer).await? {
+        let (prompts, mut review) = match self.gathered(&outer).await? {
             Ok(gathered) => gathered,
             Err(nothing) => return Ok(Answer::nothing_to_do(nothing)),
         };
-        if let Some(text) = setup.shown_instead(prompt.as_deref()) {
+        if let Some(text) = setup.shown_instead(prompts.first().map(String::as_str)) {
             return Ok(Answer::nothing_to_do(text));
         }
-        let kept = match &prompt {
-            // An answer that continues a conversation depends on more than its prompt.
-            Some(prompt) if verification.checks.is_empty() && session.earlier.is_empty() => setup.kept_answer(prompt),
-            Some(_) | None => None,
-        };
-        let question =
-            Question { prompt, review, kept, verification: &verification, check_environment: &check_environment };
+        let (limits, started_at) = (setup.asked.limits.clone(), setup.run.started_at);
+        if let Some(limit) = limits.wall_time_ms {
+            crate::git::set_run_deadline(started_at + Duration::from_millis(limit));
+        }
+        let mut account = Account::open(limits, started_at);
+        let mut whole: Option<Answer> = None;
+        // Without a recipe the prompt was typed.
+        let prompts = if prompts.is_empty() { vec![None] } else { prompts.into_iter().map(Some).collect() };
+        for prompt in prompts {
+            let kept = match &prompt {
+                // An answer that continues a conversation depends on more than its prompt.
+                Some(prompt) if verification.checks.is_empty() && session.earlier.is_empty() => {
+                    setup.kept_answer(prompt)
+                }
+                Some(_) | None => None,
+            };
+            let question =
+                Question { prompt, kept, verification: &verification, check_environment: &check_environment };
+            match (self.part(question, &mut account).await, &mut whole) {
+                (Ok(answer), Some(whole)) => whole.add(answer),
+                (Ok(answer), None) => whole = Some(answer),
+                (Err(failure), Some(whole)) => {
+                    whole.cut_short = Some(failure);
+                    break;
+                }
+                (Err(failure), None) => return Err(failure),
+            }
+            review.iter_mut().for_each(Review::part_is_done);
+            account.next_conversation();
+        }
+        review.iter_mut().for_each(Review::end);
+        Ok(self.anchored(whole.unwrap_or_else(|| Answer::nothing_to_do(String::new())), review.as_ref()))
+    }
+
+    /// Answers one prompt, from the cache or by the model.
+    async fn part(&self, question: Question<'_>, account: &mut Account) -> Result<Answer, Failure> {
         let fresh = question.kept.as_ref().and_then(Kept::fresh);
-        if let Some(answer) = fresh.and_then(|kept| self.cached(kept, &question)) {
+        if let Some(answer) = fresh.and_then(|kept| self.cached(kept)) {
             let message = "the cached answer is used: nothing that it depends on has changed".to_owned();
             self.emit(Event::Status { message, waited: Duration::ZERO });
             return Ok(answer);
         }
-        self.ask(question).await
+        self.ask(question, account).await
     }
 
     /// Runs the checks that precede the model: `Some` if there is nothing to do.
@@ -116,27 +143,32 @@ impl Conversation<'_> {
         }
     }
 
-    /// Gathers the recipe's inputs, and renders its prompt with them. The inner error says why there is nothing to do.
+    /// Gathers the recipe's inputs, and renders its prompts with them, one for each conversation. The inner error says why there is nothing to do.
     async fn gathered(
         &self,
         outer: &RunPolicyCheck<'_>,
-    ) -> Result<Result<(Option<String>, Option<Review>), String>, Failure> {
-        let Some(active) = &self.setup.recipe else { return Ok(Ok((None, None))) };
+    ) -> Result<Result<(Vec<String>, Option<Review>), String>, Failure> {
+        let Some(active) = &self.setup.recipe else { return Ok(Ok((Vec::new(), None))) };
         Ok(match self.setup.gatherer(active, self.stage, outer).gather().await? {
             Gathered::NothingToDo(name) => Err(format!("nothing to do: the input `{name}` is empty")),
-            Gathered::Inputs(inputs, review) => Ok((Some(active.prompt(&inputs)?), review)),
+            Gathered::Inputs(parts, review) => {
+                let prompts = parts.iter().map(|inputs| active.prompt(inputs)).collect::<Result<_, _>>()?;
+                Ok((prompts, review))
+            }
         })
     }
 
     /// Returns an answer from the cache, if it still fits the schema.
-    fn cached(&self, (text, value): (String, Option<Value>), question: &Question<'_>) -> Option<Answer> {
+    fn cached(&self, (text, value): (String, Option<Value>)) -> Option<Answer> {
         let taken = self.setup.wanted.take(value, &text).ok()?;
-        Some(self.answer(text, taken, 0, question))
+        Some(Answer { text, taken, ..Answer::default() })
     }
 
     /// Completes an answer: its findings get their lines.
-    fn answer(&self, text: String, mut taken: ParsedAnswer, denials: u64, question: &Question<'_>) -> Answer {
-        let review = question.review.as_ref();
+    fn anchored(&self, mut answer: Answer, review: Option<&Review>) -> Answer {
+        if answer.nothing_to_do {
+            return answer;
+        }
         let right = review.and_then(|review| review.right.as_deref());
         let prefix = self.stage.repository.as_ref().map(|repository| repository.prefix.to_string_lossy());
         let sources = Sources {
@@ -145,12 +177,12 @@ impl Conversation<'_> {
             file: &|path: &str| self.setup.readable(self.stage, right, path),
             masked: &|line: &str| (self.setup.masking.mask)(line.to_owned()).0,
         };
-        self.setup.wanted.anchor(&mut taken, review, &sources);
-        Answer { text, denials, taken, nothing_to_do: false }
+        self.setup.wanted.anchor(&mut answer.taken, review, &sources);
+        answer
     }
 
     /// Begins the conversation.
-    async fn ask(&self, mut question: Question<'_>) -> Result<Answer, Failure> {
+    async fn ask(&self, mut question: Question<'_>, account: &mut Account) -> Result<Answer, Failure> {
         let Conversation { setup, session, stage, .. } = self;
         let (judge, hooks) = (setup.judge(stage), setup.hooks(session));
         let context = ToolContext {
@@ -192,13 +224,12 @@ impl Conversation<'_> {
             instructions: crate::prompt::system::CORE,
             task,
         };
-        let (limits, started_at) = (setup.asked.limits.clone(), setup.run.started_at);
-        if let Some(limit) = limits.wall_time_ms {
-            crate::git::set_run_deadline(started_at + Duration::from_millis(limit));
-        }
-        let account = Account::open(limits, started_at);
-        let agent = Agent::new(model, invoker, account, transcript, options, &emit);
-        self.rounds(agent.keeping(Some(&keep), session.earlier.len() + 1), hooks.as_ref(), &question).await
+        let borrowed = std::mem::replace(account, Account::open(Limits::default(), Instant::now()));
+        let agent = Agent::new(model, invoker, borrowed, transcript, options, &emit);
+        let mut agent = agent.keeping(Some(&keep), session.earlier.len() + 1);
+        let answered = self.rounds(&mut agent, hooks.as_ref(), &question).await;
+        *account = agent.into_account();
+        answered
     }
 
     /// Returns the first message, without secrets.
@@ -224,7 +255,7 @@ impl Conversation<'_> {
     /// Lets the model answer until the answer has its form, the hooks are content, and the checks pass.
     async fn rounds(
         &self,
-        mut agent: Agent<'_>,
+        agent: &mut Agent<'_>,
         hooks: Option<&Hooks>,
         question: &Question<'_>,
     ) -> Result<Answer, Failure> {
@@ -284,14 +315,14 @@ impl Conversation<'_> {
         if let Some(kept) = question.kept.as_ref().filter(|_| changed_nothing()) {
             kept.keep(&self.setup.masking.without_secrets(text.clone()), taken.structured.as_ref());
         }
-        self.answer(text, taken, denials, question)
+        Answer { text, taken, denials, ..Answer::default() }
     }
 
     /// Ends a conversation that was stopped: without a provider, an old answer is better than none.
     fn stopped(&self, stopped: Stopped, hooks: Option<&Hooks>, question: &Question<'_>) -> Result<Answer, Failure> {
         hooks.iter().flat_map(|hooks| hooks.warnings()).for_each(|event| self.emit(event));
         let kept = question.kept.as_ref().filter(|_| stopped.exit == Exit::Unavailable);
-        match kept.and_then(Kept::of_any_age).and_then(|kept| self.cached(kept, question)) {
+        match kept.and_then(Kept::of_any_age).and_then(|kept| self.cached(kept)) {
             Some(answer) => {
                 let message = "the provider is unavailable: the cached answer is used".to_owned();
                 self.emit(Event::Warning { message });

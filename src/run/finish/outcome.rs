@@ -32,6 +32,12 @@ pub fn deliver(
     if answer.nothing_to_do {
         return nothing_to_do(answer.text);
     }
+    if let Some(failure) = answer.cut_short {
+        let mut finished = RunFinished::from(failure);
+        let exit = finished.exit;
+        answer.taken.complete(&mut finished);
+        return RunFinished { exit, ..finished };
+    }
     let warn = |message: String| emitter.emit(Event::Warning { message });
     let (changes, text) = (stage.workspace.changes(), answer.text.clone());
     let (mut finished, exit) = answered(setup, answer);

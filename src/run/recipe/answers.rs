@@ -7,12 +7,12 @@ use crate::exit::Exit;
 use crate::model::ToolSpec;
 use crate::model::coerce::Parameters;
 use crate::model::repair::{self, Fragment, Reading};
-use crate::recipe::file::{Filter, Output, OutputKind, Rule, Severity};
+use crate::recipe::file::{Filter, Incomplete, Output, OutputKind, Rule, Severity};
 use crate::tool_name::ToolId;
 use crate::verify::findings::{self, Finding, Sources};
 use crate::verify::review::{Coverage, Review};
 
-use crate::run::error::AnswerError;
+use crate::run::error::{AnswerError, Failure};
 
 /// How often the model may correct an answer that does not fit the schema.
 const REPAIRS: u32 = 2;
@@ -26,11 +26,14 @@ pub struct AnswerSpec {
     pub schema: Option<Value>,
     /// How often it may be corrected.
     pub repairs: u32,
+    /// Answers of several conversations can be put together.
+    pub merges: bool,
     kind: OutputKind,
     rules: Vec<Rule>,
     filter: Filter,
     most: usize,
     fail_on: Severity,
+    incomplete: Incomplete,
     max_chars: usize,
     validator: Option<jsonschema::Validator>,
 }
@@ -53,6 +56,7 @@ pub struct ParsedAnswer {
 }
 
 /// The result of the model's work.
+#[derive(Default)]
 pub struct Answer {
     /// The final text.
     pub text: String,
@@ -62,12 +66,30 @@ pub struct Answer {
     pub taken: ParsedAnswer,
     /// There was nothing to do; the text says why.
     pub nothing_to_do: bool,
+    /// What ended the run before all parts of a change were looked at.
+    pub cut_short: Option<Failure>,
 }
 
 impl Answer {
     /// Returns the answer of a run without work.
     pub fn nothing_to_do(text: String) -> Answer {
-        Answer { text, denials: 0, taken: ParsedAnswer::default(), nothing_to_do: true }
+        Answer { text, nothing_to_do: true, ..Answer::default() }
+    }
+
+    /// Adds the findings of the next part of a change.
+    pub fn add(&mut self, next: Answer) {
+        let Answer { text, denials, mut taken, .. } = next;
+        (self.text, self.denials) = (text, denials);
+        for (reason, number) in std::mem::take(&mut taken.dropped) {
+            *self.taken.dropped.entry(reason).or_default() += number;
+        }
+        let list = |taken: &mut ParsedAnswer| match taken.structured.as_mut()?.get_mut("findings")? {
+            Value::Array(list) => Some(std::mem::take(list)),
+            _ => None,
+        };
+        let mut all = list(&mut self.taken).unwrap_or_default();
+        all.extend(list(&mut taken).unwrap_or_default());
+        self.taken.structured = Some(serde_json::json!({"findings": all}));
     }
 }
 
@@ -80,6 +102,7 @@ impl AnswerSpec {
     ) -> Result<AnswerSpec, AnswerError> {
         let rules = output.rules.clone().unwrap_or_default();
         let most = output.max_findings.unwrap_or(MAX_FINDINGS);
+        let merges = output.kind == OutputKind::Findings && json_schema.is_none();
         let schema = match (json_schema, output.kind) {
             (Some(schema), _) => Some(schema),
             (None, OutputKind::Json) => output.schema.clone(),
@@ -93,12 +116,14 @@ impl AnswerSpec {
             .map_err(|error| AnswerError::Schema(error.to_string()))?;
         Ok(AnswerSpec {
             schema,
+            merges,
             repairs: output.repairs.unwrap_or(REPAIRS),
             kind: output.kind,
             rules,
             filter: output.filter.unwrap_or_default(),
             most,
             fail_on: fail_on.or(output.fail_on).unwrap_or(Severity::Error),
+            incomplete: output.incomplete.unwrap_or_default(),
             max_chars: output.max_chars.unwrap_or(4_000),
             validator,
         })
@@ -235,8 +260,11 @@ impl AnswerSpec {
         taken.places = all.iter().map(|local| sources.place(local)).collect();
         taken.places.extend(anchored.places);
         all.extend(anchored.findings);
-        taken.fails = findings::fails(&all, self.fail_on);
-        taken.dropped.extend(anchored.dropped);
+        let is_incomplete = review.is_some_and(|review| review.coverage.is_incomplete());
+        taken.fails = findings::fails(&all, self.fail_on) || is_incomplete && self.incomplete == Incomplete::Fail;
+        for (reason, number) in anchored.dropped {
+            *taken.dropped.entry(reason).or_default() += number;
+        }
         for finding in all.iter_mut().filter(|_| !sources.prefix.is_empty()) {
             finding.path = format!("{}/{}", sources.prefix, finding.path);
         }

@@ -16,7 +16,7 @@ use crate::recipe::file::{Context, DiffKind, Generated, LocalRule, Text};
 use crate::run::recipe::from_hook::{git_of, is_generated};
 use crate::verify::findings::{self, Finding, NewSide};
 use crate::verify::local::{self, Changed, Rules};
-use crate::verify::review::{Class, Review};
+use crate::verify::review::{Class, NotLookedAt, Review};
 
 /// The tree without files, for a repository without a commit.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
@@ -115,7 +115,7 @@ impl Asked {
 
 impl ChangeReader<'_> {
     /// Returns a change as a model is shown it, and what is to be known of it. Files that must not be read, are outside
-    /// the workspace or are written by programs are left out, and named below it. Its paths are relative to the
+    /// the workspace or are written by programs are left out; the review names them. Its paths are relative to the
     /// workspace. `rules` are looked for in all files of the workspace.
     ///
     /// Errors with the reason alone.
@@ -128,21 +128,18 @@ impl ChangeReader<'_> {
     ) -> Result<(String, Review), String> {
         let asked = self.ask(kind, range, choice)?;
         let mut review = Review { right: right(kind, range), ..Review::default() };
-        let mut paths = vec![OsString::from(":(top)")];
+        let (mut paths, mut shown) = (vec![OsString::from(":(top)")], Vec::new());
         for (file, path, class) in &asked.files {
-            if class.is_some() {
-                paths.push(named(file, "exclude,"));
+            match class {
+                Some(_) => paths.push(named(file, "exclude,")),
+                None => shown.push(NotLookedAt { path: path.clone(), status: file.status, class: Class::NotReached }),
             }
             review.coverage.count(path, file.status, *class);
         }
-        let is_shown = review.coverage.looked_at > 0;
-        let mut text = if is_shown { asked.diff(&[], &paths)? } else { String::new() };
+        let text = if shown.is_empty() { String::new() } else { asked.diff(&[], &paths)? };
+        review.waiting = vec![shown];
         review.side = findings::new_side(&text);
         review.local = self.problems(&asked, &review.side, rules)?;
-        // Nobody is there to read a list in a hook.
-        if self.from_hook.is_none() && (is_shown || review.coverage.has_denied()) {
-            text.push_str(&review.coverage.listing());
-        }
         Ok((text, review))
     }
 

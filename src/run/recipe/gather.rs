@@ -24,6 +24,7 @@ use crate::run::error::{ContextError, Failure, InputProblem};
 use crate::run::recipe::Active;
 use crate::run::recipe::checks::{self, Place, action};
 use crate::run::recipe::diff::{ChangeReader, Choice};
+use crate::run::recipe::parts::{self, in_parts};
 use crate::run::runner::Runner;
 
 /// Maximum bytes of an input that sets no limit.
@@ -54,12 +55,14 @@ pub struct Gatherer<'a> {
     pub redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
     /// The git hook that started the run, if any.
     pub from_hook: Option<&'a FromHook>,
+    /// Answers of several conversations can become one.
+    pub may_split: bool,
 }
 
 /// The result of gathering.
 pub enum Gathered {
-    /// The inputs, by name, and the changes under review among them.
-    Inputs(Vec<(String, String)>, Option<Review>),
+    /// The inputs of each conversation, by name, and the changes under review among them.
+    Inputs(Vec<Vec<(String, String)>>, Option<Review>),
     /// An input is empty, so there is nothing to do: its name.
     NothingToDo(String),
 }
@@ -70,11 +73,14 @@ impl Gatherer<'_> {
         let renderer = self.active.renderer(&[]);
         let mut inputs = Vec::new();
         let mut reviewed: Option<Review> = None;
-        let mut total = 0;
+        let (mut total, mut parts) = (0, 1);
         for context in self.active.recipe.context() {
             let name = context.name.value.clone();
-            let (text, review) = self.input(context, &renderer).await?;
-            if text.trim().is_empty() {
+            let (texts, review) = match context.diff {
+                Some(kind) => self.change(context, kind, &renderer).map(|(texts, review)| (texts, Some(review)))?,
+                None => (vec![self.input(context, &renderer).await?], None),
+            };
+            if texts.iter().all(|text| text.trim().is_empty()) {
                 match context.on_empty.unwrap_or_default() {
                     OnEmpty::Continue => {}
                     OnEmpty::SkipRun => return Ok(Gathered::NothingToDo(name)),
@@ -89,59 +95,78 @@ impl Gatherer<'_> {
                     None => reviewed = Some(review),
                 }
             }
-            let text = cut(text, context).map_err(|problem| failure(&name, InputProblem::TooLarge(problem)))?;
-            total += text.len();
+            total += texts.iter().map(String::len).max().unwrap_or(0);
             if self.active.recipe.limits().context_bytes.is_some_and(|most| total > most) {
                 return Err(failure(&name, InputProblem::TooMuch(total)));
             }
-            inputs.push((name, (self.redact)(text).0));
+            parts = parts.max(texts.len());
+            inputs.push((name, texts));
         }
-        Ok(Gathered::Inputs(inputs, reviewed))
+        // What has no parts is the same in each conversation.
+        let of_part = |part: usize| {
+            let text = |texts: &[String]| texts.get(part).or(texts.last()).cloned().unwrap_or_default();
+            inputs.iter().map(|(name, texts)| (name.clone(), text(texts))).collect()
+        };
+        Ok(Gathered::Inputs((0..parts).map(of_part).collect(), reviewed))
     }
 
-    async fn input(&self, context: &Context, renderer: &Renderer) -> Result<(String, Option<Review>), Failure> {
+    /// Reads a change under review, in parts.
+    fn change(&self, context: &Context, kind: DiffKind, renderer: &Renderer) -> Result<(Vec<String>, Review), Failure> {
+        let name = &context.name.value;
+        let range = match &context.range {
+            None => None,
+            Some(range) => {
+                renderer.words(&[range.as_str()]).map_err(|problem| unrendered(name, problem, "give a revision"))?.pop()
+            }
+        };
+        let repository = self.repository.ok_or_else(|| failure(name, InputProblem::NoRepository))?;
+        let Gatherer { policy, facts, secrets, from_hook, .. } = *self;
+        let reader = ChangeReader { repository, policy, facts, secrets, from_hook };
+        let recipe = &self.active.recipe;
+        let output = recipe.output();
+        let rules = output.local.as_deref().unwrap_or(&LocalRule::ALL);
+        // Without findings there is nowhere to say it.
+        let rules = if output.kind == OutputKind::Findings { rules } else { &[] };
+        let of_hook = from_hook.and_then(|hook| hook.range.as_deref()).filter(|_| kind == DiffKind::Staged);
+        let (kind, range) = of_hook.map_or((kind, range.as_deref()), |range| (DiffKind::Range, Some(range)));
+        let read = reader.read(kind, range, &Choice::new(context), rules);
+        let (text, mut review) = read.map_err(|error| failure(name, InputProblem::Diff(error)))?;
+        let is_only = recipe.context().iter().filter(|context| context.diff.is_some()).count() == 1;
+        let on_large = parts::on_large(context, self.may_split && is_only);
+        // Nobody is there to read a list in a hook. Secrets are masked first: half of one would not be known.
+        let texts = in_parts(&(self.redact)(text).0, &mut review, (context, on_large), from_hook.is_none());
+        let texts = texts.map_err(|problem| failure(name, InputProblem::TooLarge(problem)))?;
+        Ok((texts.into_iter().map(|text| (self.redact)(text).0).collect(), review))
+    }
+
+    /// Gathers an input that is no change, masked and then cut.
+    async fn input(&self, context: &Context, renderer: &Renderer) -> Result<String, Failure> {
+        let text = (self.redact)(self.whole(context, renderer).await?).0;
+        cut(text, context).map_err(|problem| failure(&context.name.value, InputProblem::TooLarge(problem)))
+    }
+
+    async fn whole(&self, context: &Context, renderer: &Renderer) -> Result<String, Failure> {
         let name = &context.name.value;
         let rendered = |template: &str| {
             renderer.text(template).map_err(|problem| unrendered(name, problem, "correct the parameter"))
         };
         if let Some(words) = &context.run {
-            return Ok((self.command(context, words, renderer).await?, None));
+            return self.command(context, words, renderer).await;
         }
         if let Some(file) = &context.file {
             let path = rendered(file.as_str())?;
             let normal = normalised(&path).ok_or_else(|| failure(name, InputProblem::Outside(path)))?;
-            return Ok((self.file(context, &normal)?, None));
+            return self.file(context, &normal);
         }
         if let Some(globs) = &context.glob {
             let globs = globs.iter().map(|glob| rendered(glob.as_str())).collect::<Result<Vec<_>, _>>()?;
-            return Ok((self.files(context, globs)?, None));
-        }
-        if let Some(kind) = context.diff {
-            let range = match &context.range {
-                None => None,
-                Some(range) => renderer
-                    .words(&[range.as_str()])
-                    .map_err(|problem| unrendered(name, problem, "give a revision"))?
-                    .pop(),
-            };
-            let repository = self.repository.ok_or_else(|| failure(name, InputProblem::NoRepository))?;
-            let Gatherer { policy, facts, secrets, from_hook, .. } = *self;
-            let reader = ChangeReader { repository, policy, facts, secrets, from_hook };
-            let output = self.active.recipe.output();
-            let rules = output.local.as_deref().unwrap_or(&LocalRule::ALL);
-            // Without findings there is nowhere to say it.
-            let rules = if output.kind == OutputKind::Findings { rules } else { &[] };
-            let of_hook = from_hook.and_then(|hook| hook.range.as_deref()).filter(|_| kind == DiffKind::Staged);
-            let (kind, range) = of_hook.map_or((kind, range.as_deref()), |range| (DiffKind::Range, Some(range)));
-            let read = reader.read(kind, range, &Choice::new(context), rules);
-            let (text, review) = read.map_err(|error| failure(name, InputProblem::Diff(error)))?;
-            return Ok((text, Some(review)));
+            return self.files(context, globs);
         }
         if let Some(param) = &context.param {
             let value = self.active.bound.get(param.as_str());
-            return Ok((value.map(plain).unwrap_or_default(), None));
+            return Ok(value.map(plain).unwrap_or_default());
         }
-        Ok((self.active.standard_input.clone().unwrap_or_default(), None))
+        Ok(self.active.standard_input.clone().unwrap_or_default())
     }
 
     /// Reads the files that globs match.

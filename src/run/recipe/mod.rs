@@ -6,6 +6,7 @@ pub mod checks;
 pub mod diff;
 pub mod from_hook;
 pub mod gather;
+pub mod parts;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -193,6 +193,7 @@ impl Setup {
             secrets: &self.masking.secrets,
             redact: &*self.masking.mask,
             from_hook: self.input.from_hook.as_ref(),
+            may_split: self.wanted.merges,
         }
     }
 
