@@ -28,6 +28,12 @@ fn needs_quoting(byte: u8) -> bool {
     !(0x20..0x7f).contains(&byte) || byte == b'"' || byte == b'\\'
 }
 
+/// Returns the name behind `--- `, `+++ ` or `rename to ` of a diff, quoted or not.
+pub fn of_header(name: &str) -> String {
+    let name = name.trim_end_matches('\t');
+    unquote(name.as_bytes()).map_or_else(|| name.to_owned(), |(name, _)| String::from_utf8_lossy(&name).into_owned())
+}
+
 /// Reads a quoted name at the start of `text`; returns it and what follows the closing quote.
 pub fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut rest = text.strip_prefix(b"\"")?;

@@ -160,11 +160,7 @@ pub fn new_side(diff: &str) -> NewSide {
             continue;
         }
         if let Some(name) = line.strip_prefix("+++ ") {
-            let name = name.trim_end_matches('\t');
-            // git quotes a name with letters that are not ASCII.
-            let name = git_name::unquote(name.as_bytes())
-                .map_or_else(|| name.to_owned(), |(name, _)| String::from_utf8_lossy(&name).into_owned());
-            path = name.strip_prefix("b/").map(str::to_owned);
+            path = git_name::of_header(name).strip_prefix("b/").map(str::to_owned);
         } else if let Some((old, new)) = line.strip_prefix("@@ -").and_then(|rest| rest.split_once(" +")) {
             let count = |range: &str| {
                 let range = range.split([' ', '@']).next().unwrap_or_default();

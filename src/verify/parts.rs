@@ -86,7 +86,7 @@ fn sections(diff: &str) -> impl Iterator<Item = &str> {
 fn files_of(section: &str) -> Vec<String> {
     let (mut old, mut new, mut renamed_from) = (None, None, None);
     for line in section.lines().take_while(|line| !line.starts_with("@@ ")) {
-        let path = |name: &str, prefix: &str| unquoted(name).strip_prefix(prefix).map(str::to_owned);
+        let path = |name: &str, prefix: &str| git_name::of_header(name).strip_prefix(prefix).map(str::to_owned);
         if let Some(name) = line.strip_prefix("--- ") {
             old = path(name, "a/");
         } else if let Some(name) = line.strip_prefix("+++ ") {
@@ -105,16 +105,10 @@ fn files_of(section: &str) -> Vec<String> {
 fn path_of_both(section: &str) -> Option<String> {
     let names = section.lines().next()?.strip_prefix("diff --git ")?;
     let name = match names.starts_with('"') {
-        true => unquoted(names),
+        true => git_name::of_header(names),
         false => names.get(..names.len() / 2)?.to_owned(),
     };
     name.strip_prefix("a/").map(str::to_owned)
-}
-
-fn unquoted(name: &str) -> String {
-    let name = name.trim_end_matches('\t');
-    git_name::unquote(name.as_bytes())
-        .map_or_else(|| name.to_owned(), |(name, _)| String::from_utf8_lossy(&name).into_owned())
 }
 
 /// Returns a file within its sizes, and the lines that are changed as well if it was cut.

@@ -1,5 +1,7 @@
 //! Shows a change under review in parts, each with a list of what is not in it.
 
+use std::collections::HashMap;
+
 use crate::recipe::file::{Context, OnLarge, Truncate};
 use crate::verify::parts::{Sizes, divide};
 use crate::verify::review::{Cut, NotLookedAt, Review};
@@ -50,10 +52,10 @@ pub fn in_parts(
     if whole && !(divided.cut.is_empty() && divided.not_reached.is_empty()) {
         return Err(format!("{} bytes; at most {part}", text.len()));
     }
-    let shown: Vec<NotLookedAt> = std::mem::take(&mut review.waiting).into_iter().flatten().collect();
-    let of = |paths: &[String]| -> Vec<NotLookedAt> {
-        paths.iter().filter_map(|path| shown.iter().find(|file| file.path == *path)).cloned().collect()
-    };
+    let shown = std::mem::take(&mut review.waiting).into_iter().flatten();
+    let shown: HashMap<String, NotLookedAt> = shown.map(|file| (file.path.clone(), file)).collect();
+    let of =
+        |paths: &[String]| -> Vec<NotLookedAt> { paths.iter().filter_map(|path| shown.get(path)).cloned().collect() };
     review.coverage.not_reached(of(&divided.not_reached));
     review.waiting = divided.parts.iter().map(|part| of(&part.files)).collect();
     review.coverage.parts = divided.parts.len() as u64;
