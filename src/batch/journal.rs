@@ -7,6 +7,8 @@ use serde_json::Value;
 
 use super::budget::Amount;
 use super::item::Short;
+use crate::base::usage::Usage;
+use crate::event::RunError;
 use crate::exit::Exit;
 
 /// Starts without an end after which an item has failed: it ended the process each time.
@@ -36,7 +38,7 @@ pub struct Started {
 }
 
 /// An item ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Ended {
     /// The item's number.
     pub n: u32,
@@ -50,19 +52,50 @@ pub struct Ended {
     pub r#final: bool,
     /// The run's exit code.
     pub exit_code: u8,
+    /// The exit code's name.
+    pub exit_reason: String,
+    /// The run's `conclusion`; also `conflict` for a change that was left out of the combined one.
+    pub conclusion: String,
+    /// What the run made.
+    #[serde(flatten)]
+    pub product: Product,
+    /// Tokens of the run.
+    pub usage: Usage,
     /// What the run cost in US dollars; `null` where a price is unknown.
     pub cost_usd: Option<f64>,
-    /// What else its result says.
-    #[serde(flatten)]
-    pub result: serde_json::Map<String, Value>,
+    /// Wall time of the run in milliseconds, without what it waited.
+    pub duration_ms: u64,
+    /// Milliseconds that its requests waited for their turn.
+    pub waited_ms: u64,
+    /// The run; `null` where there was none.
+    pub run_id: Option<String>,
+    /// The model that answered last.
+    pub model: Option<String>,
+    /// What the owner should know.
+    pub warnings: Vec<String>,
+    /// What went wrong, unless nothing did.
+    pub error: Option<RunError>,
 }
 
-impl Ended {
-    /// Returns the tokens that the run has used.
-    pub fn tokens(&self) -> u64 {
-        let count = |name: &str| self.result.get("usage").and_then(|usage| usage.get(name)).and_then(Value::as_u64);
-        count("total_tokens").or_else(|| count("estimated")).unwrap_or_default()
-    }
+/// What a run made: a part of an ending.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Product {
+    /// The structured answer, else the text.
+    pub output: Value,
+    /// Whether `output` is cut; then the whole result is kept in `items/`.
+    pub output_cut: bool,
+    /// How many findings there are.
+    pub findings: u64,
+    /// Paths of the files that changed.
+    pub files: Vec<String>,
+    /// The file of the change below the batch's directory.
+    pub patch: Option<String>,
+    /// Its digest.
+    pub patch_sha256: Option<String>,
+    /// The commit.
+    pub commit: Option<String>,
+    /// The branch that the commit is on.
+    pub branch: Option<String>,
 }
 
 /// Tells whether an ending counts as done. `may_retry`: the code is one of `--retry-on`, and tries are left. `of_batch`: a
@@ -148,7 +181,7 @@ impl Journal {
                 let (exit_code, is_final) = (Some(ended.exit_code), ended.r#final);
                 *state = State { sha256, exit_code, is_final, tries, crashes: 0 };
                 self.spent.cost_usd += ended.cost_usd.unwrap_or_default();
-                self.spent.tokens = self.spent.tokens.saturating_add(ended.tokens());
+                self.spent.tokens = self.spent.tokens.saturating_add(ended.usage.tokens());
             }
         }
     }
@@ -176,7 +209,6 @@ mod tests {
     }
 
     fn end(key: &str, sha256: &str, exit_code: u8) -> Line {
-        let result = json!({"usage": {"total_tokens": 7}, "output": "x\ny"});
         Line::End(Box::new(Ended {
             n: 1,
             key: key.into(),
@@ -185,7 +217,9 @@ mod tests {
             r#final: is_final(exit_code, exit_code == 75, false),
             exit_code,
             cost_usd: Some(0.25),
-            result: result.as_object().unwrap().clone(),
+            usage: Usage { total_tokens: Some(7), ..Usage::default() },
+            product: Product { output: json!("x\ny"), ..Product::default() },
+            ..Ended::default()
         }))
     }
 

@@ -1,4 +1,4 @@
-//! Decides what a batch does next: items and their keys, journal, pace, budget, shards and counts. Bytes and times go in;
+//! Decides what a batch does next: items and their keys, journal, plan and result, pace, budget, shards and counts. Bytes and times go in;
 //! nothing here reads a file or a clock.
 
 pub mod budget;
@@ -6,5 +6,7 @@ pub mod item;
 pub mod journal;
 pub mod keys;
 pub mod pace;
+pub mod plan;
+pub mod result;
 pub mod shard;
 pub mod tally;

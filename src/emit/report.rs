@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::findings::Findings;
 use super::stats::Stats;
+pub use crate::base::usage::Usage;
 use crate::event::{
     AssistantTurn, BudgetExceeded, ChangesReport, Event, Limits, PermissionDenial, RecipeFacts, Retry, RunError,
     RunFinished, RunStarted, TokenUsage, ToolResult, VerifyOutcome,
@@ -136,26 +137,6 @@ pub enum ResultTag {
     #[default]
     #[serde(rename = "result")]
     Result,
-}
-
-/// Tokens of a run; `null` where the server did not report them for every answer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Usage {
-    /// Prompt tokens.
-    pub input_tokens: Option<u64>,
-    /// Of these, read from a cache.
-    pub cache_read_input_tokens: Option<u64>,
-    /// Answer tokens.
-    pub output_tokens: Option<u64>,
-    /// Of these, reasoning.
-    pub reasoning_tokens: Option<u64>,
-    /// Input and output.
-    pub total_tokens: Option<u64>,
-    /// Requests sent.
-    pub requests: u64,
-    /// Our estimate of input and output, where the server did not report all of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub estimated: Option<u64>,
 }
 
 /// Limits against what was spent.
