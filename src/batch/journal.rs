@@ -259,7 +259,7 @@ mod tests {
     fn a_line_is_what_the_documentation_shows() {
         insta::assert_snapshot!(text(&[start("T-17"), end("T-17", "00", 0)]), @r#"
         {"t":"start","n":1,"key":"T-17","try":1,"time":"2026-11-22T10:00:00Z"}
-        {"t":"end","n":1,"key":"T-17","sha256":"00","try":1,"final":true,"exit_code":0,"cost_usd":0.25,"usage":{"total_tokens":7},"output":"x\ny"}
+        {"t":"end","n":1,"key":"T-17","sha256":"00","try":1,"final":true,"exit_code":0,"exit_reason":"","conclusion":"","output":"x\ny","output_cut":false,"findings":0,"files":[],"patch":null,"patch_sha256":null,"commit":null,"branch":null,"usage":{"input_tokens":null,"cache_read_input_tokens":null,"output_tokens":null,"reasoning_tokens":null,"total_tokens":7,"requests":0},"cost_usd":0.25,"duration_ms":0,"waited_ms":0,"run_id":null,"model":null,"warnings":[],"error":null}
         "#);
     }
 
