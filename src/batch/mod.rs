@@ -9,4 +9,5 @@ pub mod pace;
 pub mod plan;
 pub mod result;
 pub mod shard;
+pub mod statistics;
 pub mod tally;
