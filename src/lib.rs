@@ -27,7 +27,7 @@
 //! | layer | modules | may use |
 //! |---|---|---|
 //! | root | [`cli`], [`commands`], [`forge`], [`run`](mod@run) | every layer |
-//! | emit | [`emit`] | base, change |
+//! | emit | [`emit`] | base, change, batch |
 //! | batch | [`batch`] | base |
 //! | telemetry | [`telemetry`] | base, model |
 //! | deliver | [`deliver`], [`verify`] | base, change, policy, git, workspace, sandbox, config |

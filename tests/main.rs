@@ -56,6 +56,7 @@ mod policy_verbs;
 mod preconditions;
 mod qwen_code;
 mod recipe_errors;
+mod recipe_tests;
 mod recipes;
 mod redaction;
 mod replay;

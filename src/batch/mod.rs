@@ -2,6 +2,8 @@
 //! nothing here reads a file or a clock.
 
 pub mod budget;
+pub mod evaluation;
+pub mod gates;
 pub mod item;
 pub mod journal;
 pub mod keys;

@@ -15,6 +15,7 @@ mod listed;
 mod mcp;
 mod policy;
 mod recipe;
+mod recipe_case;
 mod recipe_show;
 mod recipe_test;
 mod report;

@@ -8,6 +8,7 @@ mod backlog;
 mod closing;
 mod diagnostics;
 mod ended;
+pub mod evaluation;
 mod files;
 mod findings;
 pub mod github;

@@ -48,6 +48,7 @@ impl Recipe {
         checker.verify();
         checker.output();
         checker.deliveries();
+        checker.cases();
         if checker.errors.is_empty() {
             checker.warn();
         }
@@ -307,7 +308,7 @@ impl Checker<'_> {
         }
     }
 
-    fn globs(&mut self, path: &str, globs: &[Text]) {
+    pub(super) fn globs(&mut self, path: &str, globs: &[Text]) {
         for text in globs {
             let inside = !text.value.starts_with('/') && !text.value.split('/').any(|part| part == "..");
             if !inside || text.value.is_empty() || globset::Glob::new(&text.value).is_err() {
@@ -468,6 +469,14 @@ pub enum SchemaError {
 
 /// Checks the schema of an answer: it must be valid, of an object, and complete in itself.
 pub fn check_schema(schema: &Value) -> Result<(), SchemaError> {
+    if schema.get("type").and_then(Value::as_str) != Some("object") {
+        return Err(SchemaError::NotAnObject);
+    }
+    check_any_schema(schema)
+}
+
+/// Checks a schema: it must be valid, and complete in itself.
+pub(super) fn check_any_schema(schema: &Value) -> Result<(), SchemaError> {
     fn remote(value: &Value) -> Option<&str> {
         match value {
             Value::Object(map) => map.iter().find_map(|(key, value)| match (key.as_str(), value.as_str()) {
@@ -477,9 +486,6 @@ pub fn check_schema(schema: &Value) -> Result<(), SchemaError> {
             Value::Array(items) => items.iter().find_map(remote),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
         }
-    }
-    if schema.get("type").and_then(Value::as_str) != Some("object") {
-        return Err(SchemaError::NotAnObject);
     }
     if let Some(target) = remote(schema) {
         return Err(SchemaError::Remote(target.to_owned()));

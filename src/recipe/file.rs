@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use super::cases::{TestCase, TestCheck, TestExpect};
 use super::places::Places;
 pub use super::results::{
     Body, Filter, GitWishes, IfNoChanges, Incomplete, LocalRule, Output, OutputKind, Rule, Severity,
@@ -505,32 +506,4 @@ pub enum Offline {
     Skip,
     /// Take an old answer, else end with 75.
     Cached,
-}
-
-/// An example, run by `qwen recipe test`.
-#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TestCase {
-    /// Its name.
-    pub name: Text,
-    /// Parameters.
-    pub params: Option<BTreeMap<String, Given>>,
-    /// The project: a folder, relative to the file that holds the recipe.
-    pub fixture: Text,
-    /// The recorded conversation.
-    pub transcript: Option<Text>,
-    /// What the run must come to.
-    pub expect: Option<TestExpect>,
-}
-
-/// What a test's run must come to.
-#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TestExpect {
-    /// The exit code.
-    pub exit: Option<u8>,
-    /// The files that change, all of them.
-    pub changed: Option<Vec<Text>>,
-    /// Texts that the result or the patch holds.
-    pub contains: Option<Vec<Text>>,
 }

@@ -5,9 +5,12 @@
 //! none is rendered twice. Only [`load`] performs I/O.
 
 pub mod builtin;
+pub mod cases;
 pub mod check;
+mod check_cases;
 mod check_inputs;
 mod check_templates;
+pub mod expected;
 pub mod extends;
 pub mod file;
 pub mod load;

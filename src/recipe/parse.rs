@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::cases::TestCase;
 use super::file::{KEYS, RESERVED, RecipeFile};
 use super::places::Node;
 use super::scalar::{Given, NUMBER, Text};
@@ -77,13 +78,31 @@ pub fn parse_params(name: &str, text: &str) -> Result<BTreeMap<String, Given>, D
     let mut params: BTreeMap<String, Given> = yaml::parse(name, text)?;
     let mut lines = Lines::of(text);
     for given in params.values_mut() {
-        let found = match given {
-            Given::One(found) => std::slice::from_mut(found),
-            Given::Many(found) => found.as_mut_slice(),
-        };
-        found.iter_mut().for_each(|found| lines.respell(found));
+        lines.respell_given(given);
     }
     Ok(params)
+}
+
+/// Reads a file of test cases: a line of JSON each, with the keys of `tests`.
+pub fn parse_cases(name: &str, text: &str) -> Result<Vec<TestCase>, Diagnostic> {
+    let mut cases = Vec::new();
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let number = u32::try_from(index).unwrap_or(u32::MAX);
+        let mut case: TestCase = yaml::parse(name, line).map_err(|mut error| {
+            error.span.line += number;
+            error
+        })?;
+        let mut lines = Lines::of(line);
+        for given in case.params.iter_mut().flat_map(|params| params.values_mut()) {
+            lines.respell_given(given);
+        }
+        let file: Arc<str> = name.into();
+        for text in [&mut case.name, &mut case.fixture] {
+            text.place = Location { file: Arc::clone(&file), span: Span { line: number + 1, column: 1 } };
+        }
+        cases.push(case);
+    }
+    Ok(cases)
 }
 
 /// The lines of a file, with the letters of those that were asked about.
@@ -95,6 +114,15 @@ struct Lines<'a> {
 impl<'a> Lines<'a> {
     fn of(text: &'a str) -> Lines<'a> {
         Lines { lines: text.lines().collect(), letters: BTreeMap::new() }
+    }
+
+    /// Replaces each number of a parameter by its spelling in the file.
+    fn respell_given(&mut self, given: &mut Given) {
+        let found = match given {
+            Given::One(found) => std::slice::from_mut(found),
+            Given::Many(found) => found.as_mut_slice(),
+        };
+        found.iter_mut().for_each(|found| self.respell(found));
     }
 
     /// Replaces a number's value by its spelling in the file.

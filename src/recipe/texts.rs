@@ -144,6 +144,11 @@ impl RecipeFile {
             if let Some(expect) = &mut test.expect {
                 list(&format!("{path}.expect.changed"), Kind::Plain, expect.changed.as_mut(), see);
                 list(&format!("{path}.expect.contains"), Kind::Plain, expect.contains.as_mut(), see);
+                list(&format!("{path}.expect.not_contains"), Kind::Plain, expect.not_contains.as_mut(), see);
+                list(&format!("{path}.expect.changed_only"), Kind::Plain, expect.changed_only.as_mut(), see);
+                for (index, check) in expect.checks.iter_mut().flatten().enumerate() {
+                    list(&format!("{path}.expect.checks[{index}].run"), Kind::Plain, Some(&mut check.run), see);
+                }
             }
         }
     }

@@ -64,7 +64,7 @@ pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
     ("tools", &["base", "change", "policy", "workspace", "model", "config"]),
     ("agent", &["base", "change", "policy", "tools", "model"]),
     ("deliver", &["base", "change", "policy", "git", "workspace", "sandbox", "config"]),
-    ("emit", &["base", "change"]),
+    ("emit", &["base", "change", "batch"]),
     ("telemetry", &["base", "model"]),
 ];
 
@@ -105,7 +105,7 @@ const TOOL_NAMES: &[&str] = &[
 const OTHER_WORDS: &[(&str, &str, &str)] = &[
     ("edit", "policy/builtin.rs", "the policy of this name"),
     ("task", "policy/programs/", "`deno task`"),
-    ("structured_output", "commands/recipe_test.rs", "the key of the result"),
+    ("structured_output", "recipe/expected.rs", "the key of the result"),
 ];
 
 const LONGEST_FUNCTION: u32 = 60;
