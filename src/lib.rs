@@ -52,14 +52,18 @@
 //! - which files of a checkout count: [`run::rules::trust`]; which policies apply: [`run::rules::policy_layers`]
 //! - whether a call is allowed: [`policy::decide`](mod@policy::decide); what a program does with its words: [`policy::programs`]
 //! - what a command may touch: [`policy::grant::SandboxProfile`], which [`sandbox`] enforces; what it finds: [`workspace::tree`],
-//!   as a copy or, if that is large, as a layer over the project ([`workspace::tree::Layer`])
-//! - which tool a name means: [`tools::Toolbox::resolve`]
+//!   as a copy or, if that is large, as a layer over the project ([`workspace::tree::Layer`]); which of its changes are
+//!   staged: [`run::rules::judge::judge_change`]
+//! - in which directories of `PATH` this program looks for programs: [`git::Programs::new`]
+//! - which tool a name means: [`tools::Toolbox::resolve`]; what the tools of MCP servers are called:
+//!   [`tools::mcp::names::assign`]
 //! - how a server differs from others: [`model::providers`]
 //! - how the model is asked, and what happens with its answer: [`run::conversation`], [`run::recipe::answers`]
 //! - how a change is applied, committed, reverted: [`deliver`]; `qwen apply`, for every command that uses it:
 //!   [`run::finish::apply`]
 //! - what a command asks of GitHub: [`forge`]; who may start a run there: [`policy::trigger`]
-//! - how a run ends: [`exit::Exit`]
+//! - how much a run may spend: [`run::stages::bounds`]; what it has spent: [`agent::limits::Account`]
+//! - how a run can end: [`exit::Exit`]; which exit code an error has: its [`base::CliError::exit`]
 //!
 //! `.github/CONTRIBUTING.md` lists, for each usual change, the files to edit.
 

@@ -1,4 +1,4 @@
-//! Says how something ended: one line with a mark, what belongs to it, and the commands to go on with.
+//! Lays out how a command ended: one line with a mark, details below it, and the commands that may come next.
 
 use anstyle::Style;
 use unicode_width::UnicodeWidthStr as _;

@@ -5,7 +5,6 @@
 
 mod appearance;
 mod backlog;
-mod closing;
 mod diagnostics;
 mod ended;
 pub mod evaluation;
@@ -31,6 +30,7 @@ mod sink;
 mod stats;
 pub mod summary;
 mod terminal;
+mod terminal_summary;
 #[cfg(test)]
 mod tests;
 mod text;

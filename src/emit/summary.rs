@@ -1,4 +1,4 @@
-//! Describes the run in markdown for readers who do not know this program: a job's summary, a pull request's text.
+//! Summarizes a run in Markdown for readers who do not know this program: a job's summary, a pull request's text.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
-//! Shows a run to a person at a terminal: one line for each call, one live line, and at the end what to do next.
+//! Shows a run at a terminal while it works: one line for each call, and one live line below them.
+//!
+//! The lines at the end are those of [`terminal_summary`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,12 +9,12 @@ use anstyle::Style;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::appearance::{Appearance, BOLD, DIM, GREEN, RED, YELLOW};
-use super::closing::closing;
 use super::kept::Next;
 use super::lines::{Verbosity, first_line};
 use super::report::Report;
 use super::safe::one_line;
 use super::screen::Terminal;
+use super::terminal_summary;
 use super::words;
 use crate::event::{
     AssistantTurn, Event, PermissionDenial, Retry, RunFinished, RunStarted, TokenUsage, ToolResult, VerifyOutcome,
@@ -149,7 +151,7 @@ impl TerminalLayout {
         }
     }
 
-    /// Separates what is printed next, the answer or the closing lines, from what is above it.
+    /// Separates what is printed next, the answer or the summary, from what is above it.
     pub(super) fn gap(&mut self) {
         if self.verbosity > Verbosity::Quiet {
             self.screen.line("");
@@ -164,7 +166,7 @@ impl TerminalLayout {
         if report.ran.run_id.is_some() {
             self.gap();
         }
-        for line in closing(end, report, next.judged_by(self.policy.as_deref()), &self.look) {
+        for line in terminal_summary::lines(end, report, next.judged_by(self.policy.as_deref()), &self.look) {
             self.screen.line(&line);
         }
     }

@@ -1,5 +1,13 @@
-//! Executes one run, from flags to exit code: prepares it in [stages], holds the [conversation], and
+//! Executes one run, from flags to exit code: prepares it in [stages], runs the [conversation], and
 //! [finishes](finish) it.
+//!
+//! What this file connects is decided elsewhere:
+//!
+//! - where programs are looked up (`PATH` is cleaned): [`Programs::new`](crate::git::Programs::new)
+//! - what a command may write: [`SandboxProfile`](crate::policy::grant::SandboxProfile); which of its changes are staged:
+//!   [`judge_change`](rules::judge::judge_change)
+//! - what an MCP server's tool is called: [`names::assign`](crate::tools::mcp::names::assign)
+//! - which exit code an error has: [`CliError::exit`](crate::base::CliError::exit) of the enums in [error]
 
 pub mod conversation;
 pub mod error;

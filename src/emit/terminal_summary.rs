@@ -1,4 +1,4 @@
-//! Says at the end of a run what it did, what it cost, and what to do next.
+//! Summarizes a finished run at a terminal: what it did, what it cost, and what to do next.
 
 use unicode_width::UnicodeWidthStr as _;
 
@@ -15,7 +15,7 @@ use crate::event::{PermissionDenial, RunFinished};
 use crate::exit::Exit;
 
 /// Returns the lines below the answer of a run: how it ended, what it took, and what to do next.
-pub(super) fn closing(end: &RunFinished, report: &Report, next: Next<'_>, look: &Appearance) -> Vec<String> {
+pub(super) fn lines(end: &RunFinished, report: &Report, next: Next<'_>, look: &Appearance) -> Vec<String> {
     if report.ran.run_id.is_none() {
         return error(end, look);
     }
