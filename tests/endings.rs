@@ -179,7 +179,7 @@ fn the_call_limit_is_55() {
     let project =
         project().model([call("glob", json!({"pattern": "*"})), call("glob", json!({"pattern": "a*"})), say("x")]);
     let outcome = project.run(&["--max-tool-calls", "1", "look around"]);
-    assert_ended(&outcome, 55, "budget", "the one tool call that was allowed is used up");
+    assert_ended(&outcome, 55, "budget", "the only tool call allowed is used up");
 }
 
 #[test]

@@ -564,7 +564,7 @@ fn what_cannot_be_shown_says_why() {
     std::fs::write(&other, to_line(&Event::RunStarted(Box::new(started)))).unwrap();
     for (words, code, why) in [
         (&["report", "a.txt"][..], 42, "it contains no changes"),
-        (&["report", &result, &other], 42, "of two runs"),
+        (&["report", &result, &other], 42, "from two runs"),
         (&["report", "missing.json"], 42, "missing.json"),
         (&["report", "what", "changed"], 2, "qwen run 'report what changed'"),
     ] {

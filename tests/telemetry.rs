@@ -242,10 +242,14 @@ fn a_server_that_fails_costs_one_warning() {
         let project = Project::new().git().model([say("done")]).env("OTEL_BSP_EXPORT_TIMEOUT", "700");
         let outcome = reported(project, &server, &["-o", "result", "go"]);
         assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-        let warnings = outcome.stderr.lines().filter(|line| line.contains("not reported whole")).count();
+        let warnings = outcome.stderr.lines().filter(|line| line.contains("telemetry report is incomplete")).count();
         assert_eq!(warnings, 1, "{reply:?}: {}", outcome.stderr);
         let result: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
-        assert!(result["warnings"][0].as_str().unwrap().contains("not reported whole"), "{}", outcome.stdout);
+        assert!(
+            result["warnings"][0].as_str().unwrap().contains("telemetry report is incomplete"),
+            "{}",
+            outcome.stdout
+        );
     }
     assert_eq!(elsewhere.connections(), 0);
 }

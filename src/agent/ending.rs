@@ -93,7 +93,7 @@ pub(super) fn exceeded(exceeded: Exceeded) -> Stopped {
                 "total_tokens" => format!("the budget of {limit} tokens is used up ({spent} spent)"),
                 // Calls that did not run are not counted.
                 calls if limit == 1.0 => {
-                    format!("the one {} that was allowed is used up", calls.replace('_', " ").trim_end_matches('s'))
+                    format!("the only {} allowed is used up", calls.replace('_', " ").trim_end_matches('s'))
                 }
                 calls => format!("all {limit} {} are used up", calls.replace('_', " ")),
             };

@@ -17,7 +17,7 @@ pub(super) fn delta_event(turn: u32, delta: Delta) -> Event {
             Event::Retry(Retry { turn, attempt, wait_ms, class, message })
         }
         Delta::Notice(Notice::Downgrade { feature, message }) => {
-            Event::Warning { message: format!("the server refuses {feature}; going on without it ({message})") }
+            Event::Warning { message: format!("the server refuses {feature}; continuing without it ({message})") }
         }
         Delta::Notice(Notice::Fallback { from, to }) => Event::ModelFallback { from, to },
         Delta::Notice(Notice::Warning(message)) => Event::Warning { message },

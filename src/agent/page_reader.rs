@@ -40,7 +40,7 @@ pub(super) async fn answer(
             })
         }
         Err(error) => {
-            emit(Event::Warning { message: format!("a fetched page is given whole: {}", error.message) });
+            emit(Event::Warning { message: format!("the fetched page was not summarized: {}", error.message) });
             None
         }
     }
@@ -74,7 +74,7 @@ mod tests {
             events.iter().filter(|event| matches!(event, Event::SideRequest(side) if side.purpose == "web_fetch"));
         assert_eq!(asked.count(), 3);
         assert!(
-            matches!(events.last(), Some(Event::Warning { message }) if message.starts_with("a fetched page is given whole: "))
+            matches!(events.last(), Some(Event::Warning { message }) if message.starts_with("the fetched page was not summarized: "))
         );
     }
 }

@@ -151,7 +151,7 @@ pub enum SessionFileError {
     #[error("line 1: no header")]
     NoHeader,
     /// The header is of another version.
-    #[error("line 1: version {0} is not known")]
+    #[error("line 1: unknown format version {0}")]
     UnknownVersion(u32),
     /// There are two headers.
     #[error("line {0}: a second header")]

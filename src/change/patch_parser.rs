@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
             (_, Some(from), Some(to)) => (Some(from), Some(to)),
             (Some(names), ..) => names,
             (None, ..) => {
-                let name = same_name(name).ok_or_else(|| at_header("the name of the file is unclear"))?;
+                let name = same_name(name).ok_or_else(|| at_header("the name of the file is ambiguous"))?;
                 (Some(name.clone()), Some(name))
             }
         };
@@ -222,13 +222,14 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         let path = strip_first(&bytes).and_then(plain_path);
-        path.map(Some).ok_or_else(|| self.wrong(format!("`{}` is not below the root", String::from_utf8_lossy(&bytes))))
+        path.map(Some)
+            .ok_or_else(|| self.wrong(format!("`{}` is outside the project", String::from_utf8_lossy(&bytes))))
     }
 
     fn plain_name(&self, name: &[u8]) -> Result<RelPath, PatchError> {
         let bytes = git_name::unquote(name).map_or_else(|| name.to_vec(), |(bytes, _)| bytes);
         plain_path(&bytes)
-            .ok_or_else(|| self.wrong(format!("`{}` is not below the root", String::from_utf8_lossy(&bytes))))
+            .ok_or_else(|| self.wrong(format!("`{}` is outside the project", String::from_utf8_lossy(&bytes))))
     }
 
     fn hunks(&mut self) -> Result<Vec<Hunk>, PatchError> {
@@ -318,7 +319,7 @@ impl<'a> Reader<'a> {
         let size: usize = text(size).parse().map_err(|_| self.wrong("a damaged size"))?;
         let deflated = self.base85()?;
         let content =
-            binary::inflate(&deflated, size).ok_or_else(|| self.wrong("the binary hunk before is damaged"))?;
+            binary::inflate(&deflated, size).ok_or_else(|| self.wrong("the previous binary hunk is damaged"))?;
         if self.take(b"literal ").is_some() || self.take(b"delta ").is_some() {
             self.base85()?;
         }

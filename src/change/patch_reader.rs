@@ -361,7 +361,7 @@ impl Hunk {
         let standing = places.clone().find(|place| self.differs(content, *place).is_none());
         let why = match standing.and_then(|place| Some((place, self.misplaced(content.len(), place)?))) {
             Some((place, why)) => format!("its lines are at line {}, but {why}", place + 1),
-            None if standing.is_some() => "its lines are where another hunk has changed them".to_owned(),
+            None if standing.is_some() => "its lines overlap those of another hunk".to_owned(),
             None if places.contains(&self.start) => {
                 let why = self.differs(content, self.start).unwrap_or_default();
                 format!("{why}, and its lines are at no other place")

@@ -26,21 +26,21 @@ pub enum CheckVerb {
         /// The heading of the new section
         #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
         heading: String,
-        /// The commit before the first one that may be named
+        /// Commit after which the named commits must be
         #[arg(long, value_name = "REV", value_parser = NonEmptyStringValueParser::new())]
         since: String,
         /// Where to work.
         #[command(flatten)]
         workspace: WorkspaceArgs,
     },
-    /// Search a change for secrets, links that lead out and invisible characters; no model is asked
+    /// Search a change for secrets, links out of the repository and invisible characters (no model call)
     ///
     /// Finds also files for secrets and new submodules. Sends nothing. Exit code 1 if one of them is an error.
     Change {
-        /// Look at the staged changes [default: tracked files that differ from HEAD]
+        /// Check the staged changes [default: tracked files that differ from HEAD]
         #[arg(long, conflicts_with = "range")]
         staged: bool,
-        /// Look at these commits, as A..B or A...B
+        /// Check these commits, as A..B or A...B
         #[arg(long, value_name = "RANGE", value_parser = super::values::range)]
         range: Option<String>,
         /// Policy file or built-in policy with `secrets.patterns` and `secrets.ignore`

@@ -38,7 +38,7 @@ pub struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Show also every setting with its origin, digests and layers
+    /// Also show every setting with its origin, digests and layers
     #[arg(short, long)]
     pub verbose: bool,
     /// Where to work.

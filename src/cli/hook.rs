@@ -61,7 +61,7 @@ pub enum HookVerb {
         #[arg(value_name = "URL")]
         url: Option<String>,
     },
-    /// Install the hooks in this repository; an existing hook is kept and named
+    /// Install the hooks in this repository; an existing hook is kept and reported
     Install {
         /// Which hooks.
         #[command(flatten)]

@@ -198,12 +198,14 @@ impl AddArgs {
         }
         let is_address = is_address(&read.command_or_url);
         match (read.transport(), is_address) {
-            (Transport::Stdio, true) => return wrong("an address needs --transport http or sse, or none"),
-            (Transport::Http | Transport::Sse, false) => return wrong("http and sse need an address: https://…"),
+            (Transport::Stdio, true) => return wrong("a URL needs --transport http or sse, or no --transport"),
+            (Transport::Http | Transport::Sse, false) => {
+                return wrong("--transport http and sse need a URL, for example https://example.com/mcp");
+            }
             (Transport::Stdio, false) | (Transport::Http | Transport::Sse, true) => {}
         }
         if is_address && !read.args.is_empty() {
-            return wrong("an address takes no arguments");
+            return wrong("a URL takes no arguments");
         }
         if let Some(variable) = read.env.iter().find(|pair| !pair.contains('=')) {
             return wrong(&format!("--env {variable}: write NAME=value"));
@@ -302,7 +304,7 @@ mod tests {
     fn what_is_wrong_is_said() {
         for (line, problem) in [
             ("-t stdio s https://h.example/mcp", "needs --transport"),
-            ("-t http s npx", "need an address"),
+            ("-t http s npx", "need a URL"),
             ("-e A s npx", "write NAME=value"),
             ("s", "required"),
             (" npx", "the name must be"),

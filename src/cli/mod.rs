@@ -49,7 +49,7 @@ pub struct Cli {
     /// The command; `run` if there is none.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Print help; -h shows the most used options alone
+    /// Print help; -h shows only the common options
     // The parser's own long form would spread a page of flags over seven; what -h leaves out is hidden before parsing.
     #[arg(short, long, action = ArgAction::HelpShort, global = true)]
     pub help: Option<bool>,

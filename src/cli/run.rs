@@ -514,10 +514,10 @@ pub struct IgnoredArgs {
     /// No effect
     #[arg(long, value_name = "X")]
     pub channel: Option<String>,
-    /// No effect; only `text` is known
+    /// No effect; only `text` is accepted
     #[arg(long, value_name = "FORMAT", value_parser = ["text"])]
     pub input_format: Option<String>,
-    /// No effect; only `openai` is known
+    /// No effect; only `openai` is accepted
     #[arg(long, value_name = "TYPE", value_parser = ["openai"])]
     pub auth_type: Option<String>,
     /// No effect
@@ -532,19 +532,19 @@ pub struct IgnoredArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "OpenTelemetry (`qwen help observe`)")]
 pub struct TelemetryArgs {
-    /// Report the run; `false` switches off what variables and settings say
+    /// Report the run to OpenTelemetry; `false` overrides variables and settings
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub telemetry: Option<bool>,
-    /// Where to; `/v1/traces` and `/v1/metrics` are appended
+    /// Server to report to; `/v1/traces` and `/v1/metrics` are appended
     #[arg(long, value_name = "URL")]
     pub telemetry_otlp_endpoint: Option<String>,
-    /// http/protobuf or http/json
+    /// Protocol: http/protobuf or http/json
     #[arg(long, value_name = "NAME")]
     pub telemetry_otlp_protocol: Option<String>,
-    /// Report what was said, read and run, too
+    /// Also report prompts, responses, and the input and output of tools
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub telemetry_log_prompts: Option<bool>,
-    /// Append the reports to a file as lines of JSON, instead of sending them
+    /// Append the reports to this file as JSON Lines instead of sending them
     #[arg(long, value_name = "FILE")]
     pub telemetry_outfile: Option<String>,
 }

@@ -10,7 +10,7 @@ pub const EXAMPLE: &str = "\
 Example:
   qwen undo            the last run in this workspace
   qwen undo --list     the runs that can be undone, with their ids
-A file that was changed after the run is kept and named.";
+A file that was changed after the run is kept and reported.";
 
 /// The flags of `undo`.
 #[derive(Debug, Clone, Args)]

@@ -299,7 +299,7 @@ fn denied(denial: &PermissionDenial) -> String {
     line
 }
 
-/// Returns the tier alone where commands are isolated: `T3` of `T3: own namespaces, …`. Elsewhere the whole text, which
+/// Returns the tier alone where commands are isolated: `T3` of `T3: namespaces, …`. Elsewhere the whole text, which
 /// says what runs all the same.
 fn tier(sandbox: &str) -> &str {
     ["T2", "T3"].into_iter().find(|tier| sandbox.starts_with(tier)).unwrap_or(sandbox)

@@ -40,7 +40,7 @@ pub enum MaterialError {
         cause: serde_json::Error,
     },
     /// Parts of two runs.
-    #[error("these are of two runs, {0} and {1}")]
+    #[error("the files are from two runs, {0} and {1}")]
     TwoRuns(String, String),
     /// The patch is not the one of the result.
     #[error("the digest of the patch differs from that in the result")]

@@ -26,7 +26,7 @@ const RESOLVED: &[u8] = b"REUC";
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
     /// References are in a format that is not read.
-    #[error("references are kept in tables")]
+    #[error("it keeps references in the reftable format")]
     Reftable,
     /// A file of git's own cannot be read.
     #[error("{}: {cause}", .path.display())]

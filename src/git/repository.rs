@@ -87,7 +87,7 @@ impl RepositoryError {
                 "name a work tree with -C; git could run programs that such a directory names"
             }
             RepositoryError::Foreign { .. } => {
-                "if it is this directory's own, say so there: `git config core.worktree DIRECTORY` (a linked work tree that was moved: `git worktree repair`)"
+                "if it belongs to this directory, record that there: `git config core.worktree DIRECTORY` (a linked work tree that was moved: `git worktree repair`)"
             }
             RepositoryError::Io { .. } | RepositoryError::Damaged { .. } => {
                 "run `git status` there and correct what it reports"

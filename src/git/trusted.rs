@@ -275,7 +275,7 @@ fn add(top: &Path, path: &Path, found: &mut Approval, bytes_left: &mut u64) -> i
         return refused("is not a regular file: only regular files can be approved");
     }
     if found.files.len() >= MOST_FILES || metadata.len() > *bytes_left {
-        return refused("is one too many, or too large");
+        return refused("is over the limit of files or bytes");
     }
     *bytes_left -= metadata.len();
     let mut hash = Sha256::new();

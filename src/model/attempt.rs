@@ -279,7 +279,7 @@ impl Attempt<'_> {
             status: frame.status.or(Some(response.status)),
             request_id: classified.request_id,
             retry_after: classified.retry_after,
-            ..Failure::new(classified.class, format!("broke the answer off: {words}"))
+            ..Failure::new(classified.class, format!("ended the response with an error: {words}"))
         }
     }
 
@@ -314,7 +314,7 @@ impl Attempt<'_> {
                 Step::Whole(body) => return self.whole(&body, tools, options, streamed, response),
                 Step::TooLarge => Some(Err(Failure::new(
                     ErrorClass::Stream(StreamFault::TooLarge),
-                    "sent more than an answer can be",
+                    "sent a response that is too long",
                 ))),
             };
             if has_data {
@@ -359,7 +359,7 @@ impl Attempt<'_> {
     fn of_failed(&self, failed: Failed, no_events: bool, response: &WireResponse) -> Failure {
         let failure = match failed.fault {
             Fault::Stream(StreamFault::Empty | StreamFault::NoFinish) if no_events => {
-                Failure::new(ErrorClass::Stream(StreamFault::Empty), "answered with nothing")
+                Failure::new(ErrorClass::Stream(StreamFault::Empty), "sent an empty response")
             }
             Fault::Stream(fault) => Failure::new(ErrorClass::Stream(fault), fault_words(fault)),
             Fault::Overloaded => {
@@ -417,11 +417,11 @@ fn not_an_answer(body: &str) -> Failure {
 fn fault_words(fault: StreamFault) -> &'static str {
     match fault {
         StreamFault::NoFinish => "ended the answer in the middle",
-        StreamFault::Empty => "answered with nothing",
+        StreamFault::Empty => "sent an empty response",
         StreamFault::MalformedCall => "announced a tool call and sent none that can be read",
         StreamFault::NotSse => "sent a response that is not an event stream",
         StreamFault::TagLeak => "sent a tag of the model's own protocol as text",
-        StreamFault::TooLarge => "sent more than an answer can be",
+        StreamFault::TooLarge => "sent a response that is too long",
     }
 }
 

@@ -32,13 +32,13 @@ const KEPT_LINES: usize = 8;
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
     /// No such file.
-    #[error("--local {}: it does not exist", .0.display())]
+    #[error("--local {}: file not found", .0.display())]
     NoModel(PathBuf),
     /// The program is not installed.
-    #[error("--local needs `{PROGRAM}`, and it is not in PATH")]
+    #[error("--local needs `{PROGRAM}`, which is not in PATH")]
     NoProgram,
     /// It could not be started.
-    #[error("`{}` could not be started: {error}", program.display())]
+    #[error("cannot start `{}`: {error}", program.display())]
     Start {
         /// The program.
         program: PathBuf,

@@ -148,7 +148,7 @@ impl Client {
                 drop(state);
                 let remedy = self.quirks.hint(&ErrorClass::PayloadTooLarge, self.model_name()).unwrap_or_default();
                 streamed.push(Delta::Notice(Notice::Warning(format!(
-                    "the server counted {counted} prompt tokens where about {estimate} were sent: it seems to cut the conversation; {remedy}"
+                    "the server counted {counted} prompt tokens where about {estimate} were sent: it seems to truncate the conversation; {remedy}"
                 ))));
             }
             return;

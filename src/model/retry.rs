@@ -92,7 +92,7 @@ impl Retry {
             None => step.mul_f64(next_fraction(&mut self.random)),
         };
         if time_left.is_some_and(|left| wait >= left) {
-            return Verdict::GiveUp(Some(format!("the time left does not suffice to wait {}", span(wait))));
+            return Verdict::GiveUp(Some(format!("the remaining time is shorter than the wait of {}", span(wait))));
         }
         *left -= 1;
         *tries += 1;
@@ -255,7 +255,7 @@ mod tests {
         let Verdict::GiveUp(Some(reason)) = retry(5).next(&class, asked, Some(Duration::from_secs(30))) else {
             panic!("it does not fit")
         };
-        insta::assert_snapshot!(reason, @"the time left does not suffice to wait 30 s");
+        insta::assert_snapshot!(reason, @"the remaining time is shorter than the wait of 30 s");
         let (class, asked) = rate(Some(6_000));
         let Verdict::GiveUp(Some(reason)) = retry(5).next(&class, asked, None) else { panic!("it is too long") };
         insta::assert_snapshot!(reason, @"the server requests a wait of 100 min, longer than --max-wait (10 min)");

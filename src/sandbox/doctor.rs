@@ -199,10 +199,10 @@ pub(super) fn try_everything() -> Probe {
 /// Describes a tier in a few words.
 pub fn means(tier: Tier) -> &'static str {
     match tier {
-        Tier::T3 => "own namespaces, Landlock, a filter of system calls",
-        Tier::T2 if cfg!(target_os = "macos") => "a sandbox-exec profile (never run by us)",
-        Tier::T2 => "Landlock and a filter of system calls; command lines of other processes can be read",
-        Tier::T1 => "a filter of system calls; files are not protected",
+        Tier::T3 => "namespaces, Landlock and a system call filter",
+        Tier::T2 if cfg!(target_os = "macos") => "a sandbox-exec profile (not tested yet)",
+        Tier::T2 => "Landlock and a system call filter; command lines of other processes can be read",
+        Tier::T1 => "a system call filter; files are not protected",
         Tier::T0 => "nothing",
     }
 }
@@ -287,7 +287,7 @@ impl Confinement {
         let hosts = matches!(self.network_of(plan), Network::Hosts(_));
         if hosts && self.tier < Tier::T3 && self.demand != Demand::Off {
             return Err(SandboxError::Refused(
-                "the policy allows commands single hosts, which needs isolation tier T3 (user namespaces; see `qwen \
+                "the policy allows commands to reach certain hosts only, which needs isolation tier T3 (user namespaces; see `qwen \
                  sandbox doctor`): use `[]` or `any` in the policy, or --sandbox off"
                     .to_owned(),
             ));
@@ -348,7 +348,7 @@ mod tests {
         };
         let text = Diagnosis { tier: probe.tier(), advice: advice(&probe), probe }.text();
         insta::assert_snapshot!(text, @r"
-        tier       T2: Landlock and a filter of system calls; command lines of other processes can be read
+        tier       T2: Landlock and a system call filter; command lines of other processes can be read
         namespaces no (EPERM: Operation not permitted)
         overlay    no (needs namespaces)
         landlock   version 6

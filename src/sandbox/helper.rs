@@ -122,7 +122,7 @@ fn start_init(control: &UnixStream, mut what: Instructions, mut descriptors: Vec
     if what.permissions.tier == Tier::T3 {
         super::namespaces::unshare(what.permissions.network).map_err(part("namespaces"))?;
         if what.permissions.proxied {
-            let socket = descriptors.pop().ok_or("the proxy: nobody to give its listener to")?;
+            let socket = descriptors.pop().ok_or("the proxy: no socket to send its listener on")?;
             super::namespaces::give_listener(&socket).map_err(part("the proxy"))?;
         }
     }

@@ -199,8 +199,8 @@ impl Door {
         let addresses = match looked_up {
             Ok(Ok(addresses)) if !addresses.is_empty() => addresses,
             Ok(Ok(_)) => return Err(("502 Bad Gateway", format!("{host} has no address"))),
-            Ok(Err(error)) => return Err(("502 Bad Gateway", format!("{host} could not be looked up: {error}"))),
-            Err(_) => return Err(("504 Gateway Timeout", format!("{host} could not be looked up in time"))),
+            Ok(Err(error)) => return Err(("502 Bad Gateway", format!("cannot resolve {host}: {error}"))),
+            Err(_) => return Err(("504 Gateway Timeout", format!("cannot resolve {host}: no answer in time"))),
         };
         if let Some(bad) = addresses.iter().find(|address| !(self.names.may_connect)(address.ip())) {
             return Err(forbidden(format!("{host} resolves to {}, which is not a public address", bad.ip())));

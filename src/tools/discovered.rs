@@ -107,7 +107,7 @@ pub enum DiscoveryFault {
     #[error("it names {0} tools; at most {MOST} are allowed")]
     TooMany(usize),
     /// A tool cannot be called by its name.
-    #[error("a declaration without a usable name ({0}): letters, digits, `_`, `-` and `.` make one, up to 63")]
+    #[error("a declaration has an invalid name ({0}); use up to 63 letters, digits, `_`, `-` and `.`")]
     NoName(String),
     /// The schema of a tool is not an object.
     #[error("the schema of {0} is not an object")]
@@ -397,7 +397,7 @@ mod tests {
             assert_eq!(with(report), format!("tools.discoveryCommand `mytools list`: {says}"));
         }
         for name in ["", "-x", "a b", "a;b", "é"] {
-            assert!(with(printed(&json!([{ "name": name }]).to_string())).contains("without a usable name"), "{name}");
+            assert!(with(printed(&json!([{ "name": name }]).to_string())).contains("has an invalid name"), "{name}");
         }
         let project = Project::new(&[]);
         for command in ["curl x | $(y)", "eval x"] {

@@ -90,8 +90,10 @@ impl Call for SearchCall {
             let ask = self.provider.ask(&self.query);
             let answer = tokio::time::timeout(PATIENCE, send(&ask));
             let answer = answer.await.map_err(|_| failed(format!("no answer within {} s", PATIENCE.as_secs())))?;
-            let found =
-                self.provider.read(&answer.map_err(failed)?).ok_or_else(|| failed("an answer that is none".into()))?;
+            let found = self
+                .provider
+                .read(&answer.map_err(failed)?)
+                .ok_or_else(|| failed("a response without results".into()))?;
             let count = found.results.len();
             Ok(ToolOutput::text(shown(&self.query, name, &found), format!("{count} results by {name}")))
         })

@@ -22,7 +22,7 @@ pub fn keep(folder: &Path, output: &[u8]) -> io::Result<PathBuf> {
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::other("no free name is left for an output"))
+    Err(io::Error::other("cannot find a free name for the file of an output"))
 }
 
 /// Stores a secret of this program, readable by its owner alone; the first writer wins.

@@ -246,7 +246,7 @@ impl<'a> Reader<'a> {
                 "this text has no closing quote".to_owned()
             }
             Kind::String(_) => "this escape is unknown; write `\\\\` for a backslash".to_owned(),
-            Kind::NestingDepthExceeded => "more than 512 lists and objects in each other".to_owned(),
+            Kind::NestingDepthExceeded => "lists and objects are nested more than 512 deep".to_owned(),
             Kind::BareDecimalPointNumbersNotAllowed
             | Kind::ExpectedDigit
             | Kind::ExpectedDigitFollowingNegativeSign

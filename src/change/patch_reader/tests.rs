@@ -33,7 +33,7 @@ fn a_refusal_names_the_place() {
     let ends = error(patch, "1\r\n2\r\n");
     assert!(ends.ends_with("hunk 1: line 1 is not `1`: the line ends differently (CRLF or LF)"), "{ends}");
     assert_eq!(error("hello\n", ""), "patch line 1: it contains no changes");
-    assert_eq!(error("--- a/a\n+++ b/../a\n@@ -1 +1 @@\n", ""), "patch line 3: `b/../a` is not below the root");
+    assert_eq!(error("--- a/a\n+++ b/../a\n@@ -1 +1 @@\n", ""), "patch line 3: `b/../a` is outside the project");
     assert_eq!(error("--- a/a\n+++ b/a\n@@ -1,2 +1 @@\n 1\n", ""), "patch line 5: the patch ends within a hunk");
     assert_eq!(
         error("diff --git a/x b/x\nnew file mode 160000\n", ""),

@@ -228,7 +228,7 @@ const COMMON: Quirks = Quirks {
         billing: "check the account's plan and credit",
         model: "name a model that the server has with --model, and check that the base URL ends as the provider says \
                 (mostly in /v1)",
-        context: "give it less to read, or a model with a longer context",
+        context: "send less, or use a model with a longer context",
     },
 };
 

@@ -51,7 +51,7 @@ pub enum RecipeError {
     #[error("R005: `git.changes: branch` needs `git.branch`")]
     NoBranch,
     /// The system gives no random bytes for the tags of fences.
-    #[error("the system provides no random numbers: {0}")]
+    #[error("cannot get random numbers from the system: {0}")]
     Random(getrandom::Error),
 }
 

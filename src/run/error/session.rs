@@ -96,7 +96,7 @@ pub enum ModeError {
         refusal: String,
     },
     /// The policy delivers to a branch.
-    #[error("the policy requires a branch, and none is named")]
+    #[error("the policy requires a branch")]
     NoBranch,
     /// The mode `plan` delivers nothing.
     #[error("`--approval-mode plan` is read-only and cannot be combined with a delivery")]

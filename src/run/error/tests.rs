@@ -52,7 +52,7 @@ fn what_a_command_works_with_is_missing_with_these_words() {
       correct the file; `qwen doctor` shows the settings in effect
     52 config: `x*` matches the empty text, so it would match everywhere
       correct `secrets.patterns` in the policy
-    52 config: --local needs `llama-server`, and it is not in PATH
+    52 config: --local needs `llama-server`, which is not in PATH
       install llama.cpp: `brew install llama.cpp`, `winget install llama.cpp`, `nix profile install nixpkgs#llama-cpp`, or a release from github.com/ggml-org/llama.cpp/releases
     44 sandbox: required isolation is unavailable; this machine provides only T0: why
       run `qwen sandbox doctor` to see which isolation is available
@@ -246,7 +246,7 @@ fn a_recipe_does_not_run_with_these_words() {
       run `git status` there and correct what it reports
     42 input: R005: `git.changes: branch` needs `git.branch`
       name the branch in the recipe, or with --branch
-    1 failed: the system provides no random numbers: unexpected situation
+    1 failed: cannot get random numbers from the system: unexpected situation
     ");
 }
 
@@ -297,7 +297,7 @@ fn mode_flags_and_policy_do_not_go_together_with_these_words() {
       leave the flag out; run `qwen sandbox doctor` to see which isolation is available
     52 config: --apply is not allowed: the policy p.yaml does not allow it
       write `changes: apply` there, or leave the flag out
-    52 config: the policy requires a branch, and none is named
+    52 config: the policy requires a branch
       add `--branch NAME`
     52 config: `--approval-mode plan` is read-only and cannot be combined with a delivery
       leave out --approval-mode plan, or the delivery flag

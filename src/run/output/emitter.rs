@@ -78,7 +78,7 @@ impl Emitter {
             if let Event::RunFinished(_) = event
                 && let Some(problem) = telemetry.take().and_then(Telemetry::finish)
             {
-                renderer.event(&Event::Warning { message: format!("the run was not reported whole: {problem}") });
+                renderer.event(&Event::Warning { message: format!("the telemetry report is incomplete: {problem}") });
             }
             renderer.event_in(event, span.as_deref());
         };

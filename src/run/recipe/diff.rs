@@ -244,7 +244,7 @@ fn named(file: &Changed, magic: &str) -> OsString {
 /// the rules name.
 fn require_commits(git: &Git, range: &str) -> Result<(), String> {
     if range.starts_with('-') {
-        return Err(format!("`{range}` is an option"));
+        return Err(format!("`{range}` looks like an option"));
     }
     let named = git.line(&["rev-parse", "--revs-only", range], b"").map_err(|error| error.to_string())?;
     let ids: Vec<&str> = named.lines().map(|id| id.trim_start_matches('^')).filter(|id| *id != EMPTY_TREE).collect();

@@ -23,13 +23,13 @@ use super::{http, shown};
 /// How long before its end a token is replaced.
 const EARLY: Duration = Duration::from_secs(60);
 
-/// How long the server for tokens may take.
+/// How long the token endpoint may take.
 const WAIT: Duration = Duration::from_secs(20);
 
 /// Maximum bytes of its answer.
 const LARGEST: usize = 1 << 20;
 
-/// What asks a server for tokens.
+/// Requests tokens from a token endpoint.
 pub(super) struct ClientCredentials {
     client: reqwest::Client,
     endpoint: url::Url,
@@ -56,7 +56,7 @@ struct Token {
 }
 
 impl ClientCredentials {
-    /// Finds the server for tokens of an MCP server, gets a first one, and returns what hands them out.
+    /// Finds the token endpoint of an MCP server, gets a first token, and returns the manager of further ones.
     pub(super) async fn manager(web: &Web) -> Result<AuthorizationManager, String> {
         let said = |error: AuthError| super::connection::causes(&error);
         let mut manager = AuthorizationManager::new(web.url.as_str()).await.map_err(said)?;
@@ -69,12 +69,12 @@ impl ClientCredentials {
 
     fn new(web: &Web, metadata: &AuthorizationMetadata) -> Result<ClientCredentials, String> {
         let endpoint = url::Url::parse(&metadata.token_endpoint)
-            .map_err(|error| format!("the server's address for tokens is not valid: {error}"))?;
+            .map_err(|error| format!("the token endpoint is not a valid URL: {error}"))?;
         let is_safe = endpoint.scheme() == "https"
             || (endpoint.scheme() == "http" && is_loopback(endpoint.as_str()) && is_loopback(&web.url));
         if !is_safe {
             return Err(format!(
-                "the server's address for tokens is not safe ({}): it must begin with https://",
+                "the token endpoint is not safe ({}): it must begin with https://",
                 shown(&super::config::without_secrets(endpoint.as_str()), 200)
             ));
         }
@@ -102,7 +102,7 @@ impl ClientCredentials {
         // Of one that ends sooner than that, half its time.
         let until = lasts.and_then(|lasts| Instant::now().checked_add(lasts.saturating_sub(EARLY).max(lasts / 2)));
         let response: OAuthTokenResponse = serde_json::from_value(response)
-            .map_err(|_| "the token server sent a response that is not a token".to_owned())?;
+            .map_err(|_| "the token endpoint sent a response that is not a token".to_owned())?;
         let credentials = StoredCredentials::new(self.client_id.clone(), Some(response), Vec::new(), None);
         *held = Some(Token { credentials: credentials.clone(), until });
         Ok(credentials)
@@ -139,13 +139,13 @@ impl ClientCredentials {
     }
 
     async fn ask(&self) -> Result<Value, String> {
-        let said = |error: reqwest::Error| format!("the server for tokens: {}", super::connection::causes(&error));
+        let said = |error: reqwest::Error| format!("the token endpoint: {}", super::connection::causes(&error));
         let mut answer = self.request()?.send().await.map_err(said)?;
         let status = answer.status();
         let mut body = Vec::new();
         while let Some(bytes) = answer.chunk().await.map_err(said)? {
             if body.len() + bytes.len() > LARGEST {
-                return Err("the server for tokens answered without end".to_owned());
+                return Err("the response of the token endpoint is too long".to_owned());
             }
             body.extend_from_slice(&bytes);
         }
@@ -156,10 +156,10 @@ impl ClientCredentials {
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         Err(match (text("error"), text("error_description")) {
             (Some(error), Some(more)) => {
-                format!("the server for tokens refused: {} ({})", shown(error, 100), shown(more, 200))
+                format!("the token endpoint refused the request: {} ({})", shown(error, 100), shown(more, 200))
             }
-            (Some(error), None) => format!("the server for tokens refused: {}", shown(error, 100)),
-            (None, _) => format!("the server for tokens answered {status} without a token"),
+            (Some(error), None) => format!("the token endpoint refused the request: {}", shown(error, 100)),
+            (None, _) => format!("the token endpoint responded {status} without a token"),
         })
     }
 }
@@ -173,7 +173,7 @@ fn proof(web: &Web, metadata: &AuthorizationMetadata) -> Result<Proof, String> {
     let methods = listed("token_endpoint_auth_methods_supported");
     let takes = |method: &str| methods.as_ref().is_none_or(|methods| methods.contains(&method));
     let refused = |what: &str, known: &[&str]| {
-        Err(format!("the server for tokens does not take {what}, but {}", shown(&known.join(", "), 200)))
+        Err(format!("the token endpoint does not accept {what}; it accepts {}", shown(&known.join(", "), 200)))
     };
     if let Some(file) = &web.oauth.private_key_file {
         let key = ClientKey::read(file)?;
@@ -272,7 +272,7 @@ mod tests {
         assert!(matches!(of(&metadata(json!({}))), Ok(Proof::Post(_))));
         assert!(matches!(of(&methods(json!(["client_secret_basic"]))), Ok(Proof::Basic(_))));
         let refused = of(&methods(json!(["private_key_jwt"]))).err().unwrap();
-        assert_eq!(refused, "the server for tokens does not take a secret, but private_key_jwt");
+        assert_eq!(refused, "the token endpoint does not accept a secret; it accepts private_key_jwt");
     }
 
     #[test]
@@ -341,8 +341,8 @@ mod tests {
             asking(vec![("401 Unauthorized", refusal), ("200 OK", "[]".into()), ("200 OK", "x".repeat(LARGEST + 1))])
                 .await;
         let said = own.token().await.err().unwrap();
-        assert_eq!(said, "the server for tokens refused: invalid_client (who?\\u{1b}[2J)");
-        assert_eq!(own.token().await.err().unwrap(), "the server for tokens answered 200 OK without a token");
-        assert_eq!(own.token().await.err().unwrap(), "the server for tokens answered without end");
+        assert_eq!(said, "the token endpoint refused the request: invalid_client (who?\\u{1b}[2J)");
+        assert_eq!(own.token().await.err().unwrap(), "the token endpoint responded 200 OK without a token");
+        assert_eq!(own.token().await.err().unwrap(), "the response of the token endpoint is too long");
     }
 }

@@ -51,10 +51,10 @@ impl ClientKey {
         // Why it cannot be read may show parts of it.
         let der = PrivateKeyDer::from_pem_slice(pem)
             .map_err(|_| "it contains no private key in PEM (`-----BEGIN PRIVATE KEY-----`)".to_owned())?;
-        let kinds = "RSA of 2048 bits or more, P-256, P-384 and Ed25519 are known";
-        let key = any_supported_type(&der).map_err(|_| format!("it is of no kind that we know; {kinds}"))?;
+        let kinds = "supported are RSA with 2048 bits or more, P-256, P-384 and Ed25519";
+        let key = any_supported_type(&der).map_err(|_| format!("its type is not supported; {kinds}"))?;
         let known = SCHEMES.into_iter().find(|(scheme, ..)| key.choose_scheme(&[*scheme]).is_some());
-        let (scheme, algorithm, number) = known.ok_or_else(|| format!("it is of no kind that we know; {kinds}"))?;
+        let (scheme, algorithm, number) = known.ok_or_else(|| format!("its type is not supported; {kinds}"))?;
         Ok(ClientKey { key, scheme, algorithm, number })
     }
 
@@ -194,7 +194,7 @@ mod tests {
         assert!(said(b"c2VjcmV0").ends_with("it contains no private key in PEM (`-----BEGIN PRIVATE KEY-----`)"));
         assert!(said(&pem("ENCRYPTED ", "AAAA")).contains("it is encrypted"));
         let broken = said(&pem("", "c2VjcmV0"));
-        assert!(broken.contains("of no kind that we know") && !broken.contains("c2Vj"), "{broken}");
+        assert!(broken.contains("its type is not supported") && !broken.contains("c2Vj"), "{broken}");
         assert!(said(&vec![b'x'; 70_000]).contains("larger than 64 KiB"));
         assert!(ClientKey::read(folder.path()).err().unwrap().contains("a directory, not a file"));
         assert!(ClientKey::read(Path::new("/no/such")).err().unwrap().contains("the private key /no/such"));

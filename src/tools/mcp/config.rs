@@ -366,9 +366,11 @@ impl Reader<'_> {
         match (&oauth.private_key_file, oauth.client_credentials) {
             (Some(_), false) => wrong("privateKeyFile needs grantType client_credentials"),
             (Some(_), true) if oauth.client_secret.is_some() => {
-                wrong("clientSecret and privateKeyFile: one of them proves who the client is")
+                wrong("has both clientSecret and privateKeyFile; keep one")
             }
-            (Some(file), true) if !file.is_absolute() => wrong("privateKeyFile must be a whole path: $HOME/…"),
+            (Some(file), true) if !file.is_absolute() => {
+                wrong("privateKeyFile must be an absolute path, for example $HOME/key.pem")
+            }
             (key, true) if oauth.client_id.is_none() || (key.is_none() && oauth.client_secret.is_none()) => {
                 wrong("client_credentials needs clientId, and clientSecret or privateKeyFile")
             }
@@ -545,7 +547,7 @@ mod tests {
             ),
             (
                 json!({"url": "http://a", "oauth": {"grantType": "client_credentials", "clientId": "c", "privateKeyFile": "key"}}),
-                "mcpServers.s.oauth: privateKeyFile must be a whole path: $HOME/…",
+                "mcpServers.s.oauth: privateKeyFile must be an absolute path, for example $HOME/key.pem",
             ),
             (
                 json!({"url": "http://a", "oauth": {"privateKeyFile": "/key"}}),

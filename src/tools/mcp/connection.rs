@@ -164,7 +164,10 @@ impl Connection {
             match page.get("nextCursor").and_then(Value::as_str).filter(|cursor| !cursor.is_empty()) {
                 None => return Ok((entries, None)),
                 Some(cursor) if cursors.iter().any(|seen| seen == cursor) => {
-                    return Ok((entries, Some(format!("its list of {key} goes in a circle"))));
+                    return Ok((
+                        entries,
+                        Some(format!("its list of {key} does not end: a page names an earlier one as the next")),
+                    ));
                 }
                 Some(cursor) => cursors.push(cursor.to_owned()),
             }
@@ -192,7 +195,7 @@ impl Connection {
                 if self.process.lock().is_ok_and(|process| process.is_none()) {
                     return Trouble::Refused { code: 0, message };
                 }
-                Trouble::Gone(format!("it does not listen: {message}{}", self.last_words().await))
+                Trouble::Gone(format!("it does not read its standard input: {message}{}", self.last_words().await))
             }
             other => {
                 Trouble::Refused { code: ErrorCode::INTERNAL_ERROR.0, message: super::shown(&other.to_string(), 500) }

@@ -30,7 +30,7 @@ pub(super) fn client(web: &Web) -> Result<reqwest::Client, String> {
             builder = builder.tls_certs_only([]);
         }
     }
-    builder.build().map_err(|error| format!("no connection can be prepared: {}", super::connection::causes(&error)))
+    builder.build().map_err(|error| format!("cannot create an HTTP client: {}", super::connection::causes(&error)))
 }
 
 fn within_origin(attempt: Attempt<'_>) -> Action {

@@ -58,7 +58,7 @@ async fn over_http_too_much_garbage_and_nonsense_are_one_message_each() {
         assert!(said.contains(why) && said.len() < 600 && !said.contains('\n'), "{kind}: {said}");
     }
     let said = error_over_http(vec![http_answer("text/html", "<h1>Welcome</h1>")], "url").await;
-    assert_eq!(said, "it answered 200 OK with \"text/html\" and no stream of events");
+    assert_eq!(said, "it responded 200 OK with \"text/html\" instead of an event stream");
     let said = error_over_http(vec![http_answer("text/event-stream", &huge)], "url").await;
     assert_eq!(said, "it sent a message of more than 16 MiB");
     let servers = start(|_| async {}, json!({"httpUrl": "http://127.0.0.1:9/mcp"})).await;
@@ -66,9 +66,9 @@ async fn over_http_too_much_garbage_and_nonsense_are_one_message_each() {
     assert!(said.contains("onnection refused"), "{said}");
     let elsewhere = "event: endpoint\ndata: http://evil.example/x\n\n";
     let said = error_over_http(vec![http_answer("text/event-stream", elsewhere)], "url").await;
-    assert_eq!(said, "the address that it named is at another place");
+    assert_eq!(said, "the endpoint that it named is on another server");
     let said = error_over_http(vec![b"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n".to_vec()], "url").await;
-    assert!(said.starts_with("it answered 500"), "{said}");
+    assert!(said.starts_with("it responded 500"), "{said}");
 }
 
 #[tokio::test]

@@ -62,10 +62,10 @@ impl Tokens {
             return Ok(None);
         }
         crate::model::trust::install_crypto();
-        let said = |error: AuthError| format!("no token can be had: {}", super::connection::causes(&error));
+        let said = |error: AuthError| format!("cannot get a token: {}", super::connection::causes(&error));
         if web.oauth.client_credentials {
             let manager = ClientCredentials::manager(web).await;
-            return manager.map(Some).map_err(|why| format!("no token can be had: {why}"));
+            return manager.map(Some).map_err(|why| format!("cannot get a token: {why}"));
         }
         let store = self.store(name, &web.url);
         if store.read().map_err(said)?.is_none() {
@@ -238,7 +238,7 @@ pub enum SignInError {
     #[error("redirectUri {0} is not on this machine")]
     RedirectElsewhere(String),
     /// Another program has the port of `redirectUri`, or it is reserved.
-    #[error("port {port}, where the browser comes back to, cannot be had: {cause}")]
+    #[error("cannot listen on port {port} for the browser's redirect: {cause}")]
     Port {
         /// The port.
         port: u16,
@@ -252,7 +252,7 @@ pub enum SignInError {
     #[error("the sign-in in the browser was not completed within {0} s")]
     TimedOut(u64),
     /// The browser came back with something that is not an address.
-    #[error("what came back from the browser cannot be read: {0}")]
+    #[error("the browser's redirect is not a valid URL: {0}")]
     Callback(url::ParseError),
     /// The server said no in the browser.
     #[error("the server refused: {0}")]

@@ -266,7 +266,7 @@ impl Server {
         };
         let (tools, prompts, resources) = tokio::join!(tools, prompts, resources);
         if let Some((tools, notes)) = tools.map_err(|trouble| Unopened {
-            why: format!("it has tools and does not list them: {}", words(&trouble)),
+            why: format!("its tools cannot be listed: {}", words(&trouble)),
             asks: match &trouble {
                 Trouble::Unauthorized(ask) => Some(ask.clone()),
                 Trouble::Refused { .. } | Trouble::Silent { .. } | Trouble::Gone(_) => None,
@@ -312,7 +312,7 @@ impl Server {
                     bytes += tool.bytes();
                     tools.push(tool);
                 }
-                Ok(tool) => useless.push(format!("{} stands twice", shown(&tool.name, 60))),
+                Ok(tool) => useless.push(format!("{} is defined twice", shown(&tool.name, 60))),
                 Err(why) => useless.push(why),
             }
         }
@@ -429,7 +429,7 @@ impl Server {
             life.connection = None;
         }
         if life.starts >= STARTS {
-            let why = life.fault.clone().unwrap_or_else(|| "it ended again after it had been started again".to_owned());
+            let why = life.fault.clone().unwrap_or_else(|| "it ended again after a restart".to_owned());
             return Err(format!("The MCP server {name} is gone: {why}. Do without it."));
         }
         self.begin(&mut life).await.map_err(|failed| format!("The MCP server {name} is gone: {}.", failed.why))?;

@@ -84,7 +84,7 @@ impl Events {
         if !stream.status().is_success() || !kind.starts_with("text/event-stream") {
             let status = stream.status();
             return Err(unopened(format!(
-                "it answered {status} with {:?} and no stream of events",
+                "it responded {status} with {:?} instead of an event stream",
                 super::shown(kind, 60)
             )));
         }
@@ -102,13 +102,13 @@ impl Events {
         loop {
             let Some((name, data)) = events.event().await else {
                 let why =
-                    events.faults.why().unwrap_or_else(|| "its stream ended before it named an address".to_owned());
+                    events.faults.why().unwrap_or_else(|| "its stream ended before it named an endpoint".to_owned());
                 return Err(unopened(why));
             };
             if name == "endpoint" {
                 let endpoint = url.join(data.trim()).ok().filter(|endpoint| endpoint.origin() == url.origin());
                 events.endpoint =
-                    endpoint.ok_or_else(|| unopened("the address that it named is at another place".to_owned()))?;
+                    endpoint.ok_or_else(|| unopened("the endpoint that it named is on another server".to_owned()))?;
                 return Ok(events);
             }
         }

@@ -404,7 +404,7 @@ async fn a_tool_that_is_no_use_is_left_out_and_the_others_stay() {
     let names: Vec<String> = servers.servers()[0].listing().tools.into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["good", "a b"]);
     assert_eq!(servers.servers()[0].listing().tools[1].judged(), "a_b");
-    assert_eq!(servers.states()[0].notes, ["5 tools are left out, the first because good stands twice"]);
+    assert_eq!(servers.states()[0].notes, ["5 tools are left out, the first because good is defined twice"]);
 }
 
 #[tokio::test]
@@ -423,7 +423,7 @@ async fn a_list_that_goes_in_a_circle_ends() {
     )
     .await;
     ready(&servers);
-    assert!(servers.states()[0].notes[0].contains("goes in a circle"), "{:?}", servers.states());
+    assert!(servers.states()[0].notes[0].contains("names an earlier one as the next"), "{:?}", servers.states());
 }
 
 #[tokio::test]

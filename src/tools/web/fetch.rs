@@ -120,8 +120,7 @@ async fn follow(url: &str, limits: &Limits) -> Result<Fetched, FetchError> {
 async fn get(url: &Url, limits: &Limits) -> Result<reqwest::Response, FetchError> {
     let host = url.host_str().unwrap_or_default().to_owned();
     let resolved = (limits.resolve)(host.clone());
-    let addresses =
-        resolved.await.map_err(|error| FetchError::Failed(format!("{host} could not be looked up: {error}")))?;
+    let addresses = resolved.await.map_err(|error| FetchError::Failed(format!("cannot resolve {host}: {error}")))?;
     if addresses.is_empty() {
         return Err(FetchError::Denied(format!("{host} has no address")));
     }
