@@ -1,4 +1,4 @@
-//! Temporary directories that say whose they are, so that those of killed runs are found later.
+//! Marks temporary directories with their owner, so that a later run finds those of killed runs.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};

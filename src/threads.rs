@@ -31,7 +31,7 @@ pub async fn off_the_event_loop<T: Send + 'static>(
     let theirs = Arc::clone(&work);
     let started = Builder::new().spawn(move || {
         if let Some(work) = take(&theirs) {
-            // Whoever waited for it may have gone.
+            // The receiver may be gone.
             let _gone = done.send(catch_unwind(AssertUnwindSafe(work)));
         }
     });

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::path::RelPath;
 
-/// What stands at a path, contents included.
+/// What a path holds, contents included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// Nothing (or only a folder).
+    /// Nothing (or only a directory).
     Absent,
     /// A regular file.
     File {

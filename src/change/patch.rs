@@ -37,7 +37,7 @@ impl ObjectFormat {
         }
     }
 
-    /// Returns the name that stands for nothing.
+    /// Returns the name for a missing file.
     pub fn zero(self) -> String {
         "0".repeat(match self {
             ObjectFormat::Sha1 => 40,

@@ -165,7 +165,7 @@ fn is_control(c: char) -> bool {
 /// Returns the text unless it looks binary: a NUL, or more than one control character in ten.
 fn text_of_utf8(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok()?;
-    // In UTF-8 a control's byte stands for nothing else.
+    // In UTF-8 the byte of a control character never occurs in another character.
     let controls = bytes.iter().filter(|byte| is_control(char::from(**byte))).count();
     (!bytes.contains(&0) && controls * 10 <= bytes.len()).then(|| text.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Gathers what is kept of a run, and names the commands that go on with it.
+//! Collects what is kept of a run, and names the commands that continue from it.
 
 use std::borrow::Cow;
 use std::io;

@@ -1,5 +1,6 @@
-//! Keeps a copied git directory from naming a file or a directory where it should name a commit: it would show it without
-//! its path, by which it is decided who may read it.
+//! Removes references of a copied git directory that name a file or a directory instead of a commit.
+//!
+//! Git would show such a file without its path, and the path decides whether it may be read.
 
 #![expect(clippy::disallowed_methods, reason = "what the copy names is removed here")]
 

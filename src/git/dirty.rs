@@ -14,7 +14,7 @@ const MOST_INDEX: u64 = 1 << 20;
 /// How long it may take: the first request waits for it.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A look at the tracked files that goes on by itself.
+/// A check of the tracked files that runs in the background.
 #[derive(Debug)]
 pub struct DirtyCheck {
     answer: Option<oneshot::Receiver<Option<bool>>>,
@@ -26,14 +26,14 @@ impl DirtyCheck {
         let Some(repository) = repository.cloned() else { return DirtyCheck { answer: None } };
         let (done, answer) = oneshot::channel();
         let look = move || {
-            // Whoever waited for it may have gone.
+            // The receiver may be gone.
             let _gone = done.send(repository.is_dirty());
         };
         let started = std::thread::Builder::new().name("dirty".to_owned()).spawn(look);
         DirtyCheck { answer: started.is_ok().then_some(answer) }
     }
 
-    /// Waits for the answer; `None` if there is none.
+    /// Waits for the result; `None` if it is unknown.
     pub async fn end(mut self) -> Option<bool> {
         tokio::time::timeout(PATIENCE, self.answer.take()?).await.ok()?.ok()?
     }

@@ -1,4 +1,5 @@
-//! Tells whose a git directory is, and whether writing to it stays in it: whoever packs an archive writes its `.git`.
+//! Tells whether a git directory belongs to the user, and whether writes to it stay inside: a `.git` that came in an
+//! archive was written by whoever packed it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,7 +12,7 @@ use crate::bounded;
 const SMALL: u64 = 64 << 10;
 
 /// Tells whether a git directory is one of the work tree `top`, a canonical path: it is there, or it says so itself. A
-/// `.git` that leads elsewhere is the word of whoever packed the checkout, and could name any repository of the user's.
+/// `.git` that leads elsewhere was written by whoever packed the checkout, and could name any repository of the user.
 ///
 /// `work_tree` is `core.worktree` of its own configuration.
 pub(super) fn is_of(top: &Path, git_dir: &Path, common_dir: &Path, work_tree: Option<&str>) -> bool {

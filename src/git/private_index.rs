@@ -1,4 +1,4 @@
-//! Gives git a copy of the index: `git diff` writes the index again if files have other times than it says.
+//! Gives git a copy of the index: `git diff` rewrites the index if it records other times than the files have.
 
 use std::io;
 

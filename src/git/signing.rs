@@ -32,7 +32,7 @@ pub enum Unsigned {
     /// No key is available.
     #[error("the user's git configuration has no signing key, and user.signingKey of the repository is ignored")]
     NoKey,
-    /// The program is missing, or whoever wrote the checkout wrote it.
+    /// The program is missing, or it is part of the checkout.
     #[error("cannot sign with {program} ({key}): it is missing, or it is in the checkout or a link into it")]
     NoProgram {
         /// The setting.
@@ -159,7 +159,7 @@ fn found(git: &Git, program: &str) -> Option<String> {
 }
 
 /// Returns a command with the absolute path of its program, as [`found`] finds it. Git splits it at spaces that are not
-/// quoted: a program that would need quotes is none.
+/// quoted: a program whose path would need quotes does not count.
 fn found_with_words(git: &Git, command: &str) -> Option<String> {
     let (program, words) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
     let path = found(git, program)?;

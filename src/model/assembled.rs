@@ -1,4 +1,4 @@
-//! Defines what an answer is when its stream has ended: complete, or broken off.
+//! Defines a response whose stream has ended: complete, or broken off.
 
 use std::time::Duration;
 

@@ -146,7 +146,7 @@ impl Client {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        // What it holds is valid after any panic: each field stands for itself.
+        // Its fields are independent, so the value is valid after any panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -132,7 +132,7 @@ pub(super) fn properties(schema: &Value) -> Option<&Map<String, Value>> {
     schema.get("properties").and_then(Value::as_object)
 }
 
-/// Renames keys that are no parameters to the parameter that they are known to stand for.
+/// Renames keys that are not parameters to the parameter that they are a known alias of.
 ///
 /// A key that may stand for several waits until the others are placed; two keys for one parameter leave open which is
 /// meant, unless they say the same.

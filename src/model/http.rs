@@ -228,7 +228,7 @@ pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut next = Some(error);
     while let Some(cause) = next {
         let text = match cause.downcast_ref::<reqwest::Error>() {
-            // The URL of a request may hold what should not be shown; whoever tells the user names the server anyway.
+            // The URL of a request may contain secrets, and the error message names the server anyway.
             Some(own) => own.to_string().split(" for url (").next().unwrap_or_default().to_owned(),
             None => cause.to_string(),
         };

@@ -219,7 +219,7 @@ pub struct Request {
     pub force_tool: Option<String>,
 }
 
-/// A piece of an answer as it arrives, for whoever shows it.
+/// A piece of a response as it arrives, to be shown.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
     /// Visible text. Never a partial tag, never repeated after a retry.

@@ -1,4 +1,4 @@
-//! Holds the tools on offer, for whoever reads calls.
+//! Holds the tools on offer, for the parsers of calls.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::ToolSpec;
 use super::coerce::{Fitted, Parameters, one_object, properties};
 use crate::tool_name;
 
-/// The tools on offer, for whoever reads calls.
+/// The tools on offer, for the parsers of calls.
 #[derive(Debug)]
 pub struct ToolSet {
     specs: Arc<[ToolSpec]>,

@@ -1,4 +1,4 @@
-//! Decides which servers are trusted: those of the system's authorities and those that the user names.
+//! Decides which certificates are trusted: the system's authorities, and the files that the user names.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use rustls_platform_verifier::Verifier;
 
 use crate::bounded;
 
-/// Makes `ring` the process's cryptography, once; whoever came first is kept.
+/// Installs `ring` as the process's cryptography, once; an installed one stays.
 pub fn install_crypto() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -34,7 +34,7 @@ pub fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, St
 /// Returns a configuration that trusts the system's authorities and these certificates, as authorities or as a
 /// server's own.
 ///
-/// Errors if the system has no certificates and none is named, or if one cannot be parsed.
+/// Fails if the system has no certificates and no file was given, or if a certificate cannot be parsed.
 pub fn trust(named: Vec<CertificateDer<'static>>) -> Result<ClientConfig, Error> {
     install_crypto();
     let provider = CryptoProvider::get_default().expect("installed above");

@@ -22,10 +22,10 @@ pub(super) struct Answer<'a> {
     pub(super) message: Option<&'a ToolMessage>,
 }
 
-/// What stands for an answer that the history lacks: a call without one makes servers refuse the whole conversation.
+/// The placeholder for a missing tool result: servers refuse a conversation with a call that has none.
 pub(super) const NO_ANSWER: &str = "[no result: this call was not run]";
 
-/// What stands for a user who said nothing: templates of Qwen refuse a conversation without one.
+/// The placeholder for a missing user message: templates of Qwen refuse a conversation without one.
 const BEGIN: &str = "Begin.";
 
 /// Orders a history as servers require it: one system message, first; at least one user message; each call followed by

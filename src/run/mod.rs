@@ -53,11 +53,11 @@ use recipe::answers::Answer;
 use stages::telemetry::Reported;
 use stages::{Prepared, Setup, Shared, prepare};
 
-/// How long a run that is over removes what killed runs have left in the directory for temporary files.
+/// How long a finished run may spend on removing temporary directories of killed runs.
 const TIDYING: Duration = Duration::from_secs(2);
 
-/// How long after the time of a run its conversation is ended, whatever it waits for: what counts the time itself ends
-/// with more to show.
+/// How long after the time limit of a run its conversation is cut off, whatever it waits for: what watches the limit
+/// itself ends earlier and with a better message.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Silence after which the run reports that it is still running.

@@ -1,4 +1,5 @@
-//! Mounts overlays: directories below a layer that takes the writes, or alone, so that their FIFOs and sockets are others.
+//! Mounts overlays over directories: with a layer that takes the writes, or without one, so that FIFOs and sockets in
+//! them do not reach the processes outside.
 
 #![expect(clippy::disallowed_methods, reason = "mount points are made here")]
 

@@ -1,4 +1,4 @@
-//! Serves as the only way out of a network namespace for commands that may reach named hosts: a proxy.
+//! Runs the proxy that is the only way out of a network namespace, for commands that may reach certain hosts.
 //!
 //! The supervisor opens a listener inside the command's network and passes it to this process, so that connections made
 //! inside arrive outside. Each is judged by its host, the host's addresses are looked up once, and the connection goes

@@ -34,7 +34,7 @@ pub struct Where<'a> {
     pub network: bool,
 }
 
-/// When a tool is told its directory.
+/// When a tool gets the variable that names its directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     /// Always: it works with a directory that it cannot write.

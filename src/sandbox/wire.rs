@@ -17,7 +17,7 @@ use super::view::View;
 /// Maximum bytes of instructions; a longer message is an error.
 const MOST_BYTES: u32 = 64 << 20;
 
-/// What the helper is told to start, and the sandbox it builds around itself first.
+/// The instructions for the helper: what to start, and the sandbox to build around it first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Instructions {
     /// The programs of one pipeline, in order.

@@ -1,4 +1,4 @@
-//! Tells the user's own directories from those that an unpacked archive brings along.
+//! Distinguishes the user's own directories from those that came in an unpacked archive.
 
 use std::path::{Path, PathBuf};
 

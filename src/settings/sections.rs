@@ -1,4 +1,4 @@
-//! The settings that count, by section of `settings.json`.
+//! Defines the settings in effect, by section of `settings.json`.
 
 use serde_json::{Map, Value};
 

@@ -111,7 +111,7 @@ pub struct ToolContext<'a> {
     pub runner: &'a dyn CommandRunner,
     /// Whether the model takes images and documents.
     pub media: bool,
-    /// What programs and servers that the call starts are told of the trace.
+    /// The trace context for programs and servers that the call starts.
     pub traced: &'a Context,
 }
 
@@ -203,7 +203,7 @@ impl ToolOutput {
     }
 }
 
-/// Reads a count; a number that is none, as 1e300, says nothing.
+/// Reads a count; a number that cannot be one, such as 1e300, counts as absent.
 pub(super) fn whole<'de, D: Deserializer<'de>, N: TryFrom<u64>>(number: D) -> Result<Option<N>, D::Error> {
     Ok(Value::deserialize(number)?.as_u64().and_then(|number| N::try_from(number).ok()))
 }

@@ -47,7 +47,7 @@ pub struct CommandRequest {
 pub struct Variables(pub BTreeMap<String, String>);
 
 impl Variables {
-    /// Returns what a program is told of the trace.
+    /// Returns the trace context that a program gets.
     pub fn traced(context: &Context) -> Variables {
         Variables(context.variables().collect())
     }

@@ -207,7 +207,7 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Discovered {
-    /// Returns what every call of it touches, for whoever asks the policy whether it is of any use.
+    /// Returns what every call of it touches, so that the policy can tell whether any call would be allowed.
     pub fn access(&self) -> Access {
         Access::Discovered { tool: self.name.clone() }
     }

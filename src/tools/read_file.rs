@@ -112,14 +112,14 @@ impl Call for ReadCall {
             }
             if is_pdf && (self.pages.is_some() || !cx.media) {
                 let text = document(view.content, self.pages, &shown, CHARS).await?;
-                // Whoever names lines means those of this text.
+                // Line numbers in the call mean lines of this text.
                 let text =
                     if self.offset.or(self.limit).is_some() { range(&text, self.offset, self.limit)? } else { text };
                 return Ok(ToolOutput::text(text, format!("{}: PDF", names::relative(&view.path))));
             }
             match content(&view.content, &self.path, &shown, cx.media) {
                 Content::Text(text) => {
-                    // Whoever names lines means those of the file.
+                    // Line numbers in the call mean lines of the file.
                     let whole = self.offset.is_none() && self.limit.is_none();
                     let is_notebook = whole && self.path.extension().is_some_and(|extension| extension == "ipynb");
                     let cells = if is_notebook { notebook::text(&text) } else { None };

@@ -1,4 +1,4 @@
-//! Tells whether a directory is unchanged, by the system's metadata of every file in it, before and after.
+//! Takes a fingerprint of a directory, the metadata of every file in it, and tells later whether anything changed.
 //!
 //! For runs without isolation, where nothing else keeps a command from writing to the project, and for those whose
 //! isolation protects contents only.

@@ -232,7 +232,7 @@ impl<'a> Scan<'a> {
         Ok(true)
     }
 
-    /// Goes on behind the end of a string that may have several lines.
+    /// Continues after the end of a string that may have several lines.
     fn until(&mut self, end: &[u8], has_escapes: bool, start: usize) -> Result<bool, Problem> {
         loop {
             let rest = self.rest();

@@ -58,7 +58,7 @@ pub fn broken(name: &str, before: Option<&str>, after: &str) -> Option<Fault> {
     }
     let (stem, ending) = name.rsplit_once('.')?;
     let reader: fn(&str) -> Option<Fault> = match ending.to_ascii_lowercase().as_str() {
-        // A file that has comments already may go on with them, and who starts one may want them.
+        // A file that already has comments may keep them, and a new file may have them.
         "json" if before.is_some_and(|text| json(text).is_none()) && !takes_comments(stem) => json,
         "json" | "jsonc" => commented_json,
         "toml" => toml_file,
@@ -98,7 +98,7 @@ fn toml_file(text: &str) -> Option<Fault> {
     toml::parse("", text).err().map(Fault::of)
 }
 
-/// Reads any number of documents with whatever YAML has. A template is none.
+/// Reads any number of documents with all features of YAML. A template is not YAML.
 fn yaml(text: &str) -> Option<Fault> {
     if text.contains("{{") || text.contains("{%") {
         return None;

@@ -1,4 +1,4 @@
-//! Shows the changes: a fold a file, in it hunks that can be chosen, in them blocks of removed and added lines.
+//! Shows the changes: one foldable section per file, with hunks that can be chosen and their removed and added lines.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Shows what several parts of the page have: paths, numbers of lines, durations.
+//! Renders what several parts of the page use: paths, numbers of lines, durations.
 
 use maud::{Markup, html};
 

@@ -1,4 +1,4 @@
-//! Ends a turn: decides what it is, or why it is none.
+//! Ends a turn: decides what the response is, or why it is not a valid one.
 
 use std::borrow::Cow;
 
@@ -76,7 +76,7 @@ impl Assembler {
         })
     }
 
-    /// Tells whether the server said that the answer is over; an error if it said why there is none.
+    /// Tells whether the server ended the response; an error if it reported why there is no response.
     fn said_end(&self, ending: Ending) -> Result<bool, Fault> {
         // Some servers count the tokens at the end and say nothing else about it.
         let is_counted = self.seen.is_done && self.seen.usage.output_tokens.is_some();
@@ -144,7 +144,7 @@ impl Assembler {
         }
     }
 
-    /// Finds why a turn without calls is none.
+    /// Finds why a turn without calls is not valid.
     fn check_without_calls(&self, read: &Read<'_>, is_only_tags: bool) -> Result<(), Fault> {
         let is_malformed = match &self.seen.finish {
             Some(Finish::Calls) => true,

@@ -106,7 +106,7 @@ pub enum Cache {
 pub enum ForcedTool {
     /// The tool by name.
     Named,
-    /// None is understood.
+    /// The server understands no form of it.
     None,
 }
 

@@ -111,7 +111,7 @@ pub async fn prepare(
     Ok(Prepared { setup, stage, warnings: item.warnings })
 }
 
-/// Takes the tree's fingerprint, if nothing else keeps commands from writing to it in a dry run.
+/// Takes a fingerprint of the tree, if no isolation keeps commands from writing to it in a dry run.
 fn untouched(shared: &Shared, item: &Item) -> Option<Untouched> {
     if item.demand != Demand::Off || item.delivery != Mode::DryRun {
         return None;

@@ -41,7 +41,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// Maximum characters of a title.
 const TITLE: usize = 120;
 
-/// Everything that the conversation and the delivery need.
+/// Everything that the conversation and the delivery need: the constant part of a run.
 pub struct Setup {
     /// The run itself.
     pub run: RunFacts,
@@ -67,7 +67,7 @@ pub struct Setup {
     pub answers: Option<answer_cache::Folder>,
 }
 
-/// What tells this run from others.
+/// What identifies this run.
 pub struct RunFacts {
     /// Its id.
     pub id: String,
@@ -105,17 +105,17 @@ impl CheckSpec {
 }
 
 impl Setup {
-    /// Returns the facts that decisions rest on.
+    /// Returns the facts that the policy decides on.
     pub fn facts(&self, stage: &Stage) -> Facts {
         self.rules.facts(&stage.workspace, stage.runner.outputs())
     }
 
-    /// Returns the judge of the run's calls.
+    /// Returns the policy check of the model's calls.
     pub fn judge(&self, stage: &Stage) -> RunPolicyCheck<'_> {
         self.judge_of(&self.rules.policy, stage)
     }
 
-    /// Returns the judge of a recipe's commands: the policy without the recipe's needs.
+    /// Returns the policy check of a recipe's own commands: the policy without the recipe's `needs`.
     pub fn outer_judge(&self, stage: &Stage) -> RunPolicyCheck<'_> {
         self.judge_of(&self.rules.outer, stage)
     }

@@ -65,7 +65,7 @@ pub(crate) fn changed_on_disk(cx: &ToolContext<'_>, path: &RelPath) -> bool {
     let Ok(disk) = Disk.entry(&path.under(cx.workspace.root())) else { return true };
     match cx.workspace.changes().get(path) {
         Some(change) => {
-            // The mode is the business of whoever delivers.
+            // The delivery decides about the mode.
             let same = |entry: &Entry| entry.content() == disk.content();
             !same(&change.before) && !same(&change.after)
         }

@@ -114,7 +114,7 @@ pub(crate) fn check_size(cx: &ToolContext<'_>, absolute: &Path, shown: &str) -> 
         Ok(Some(Node::File { size, .. })) if size > MOST_BYTES => Err(ToolError::failed(format!(
             "File is too large to read: {shown} ({size} bytes). Use search_file_content for the lines you need."
         ))),
-        // Whatever else is wrong is said by whoever opens it.
+        // Any other error is reported when the file is opened.
         Ok(_) | Err(_) => Ok(()),
     }
 }

@@ -215,7 +215,7 @@ impl Connection {
         words
     }
 
-    /// Ends the connection: the server is told that nothing more follows, has half a second, and is then ended.
+    /// Ends the connection: announces the end to the server, waits half a second, and then ends its process.
     pub(super) async fn close(self) {
         let Connection { mut service, process, .. } = self;
         let _late = service.close_with_timeout(FAREWELL).await;
@@ -234,7 +234,7 @@ pub(super) struct Unopened {
     pub(super) asks: Option<Ask>,
 }
 
-/// A pending request: if nobody waits for it any more, the server is told that it is cancelled.
+/// A pending request. Dropping it sends the server a cancellation.
 struct Pending<'a> {
     peer: &'a rmcp::Peer<RoleClient>,
     id: Option<rmcp::model::RequestId>,

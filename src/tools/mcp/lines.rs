@@ -1,7 +1,7 @@
 //! Exchanges JSON-RPC with a program over its standard input and output: one message per line.
 //!
 //! Any fault of a server must cost one clear message: a line without end, a flood, an answer that is not a message.
-//! Faults are noted in [`Faults`] before the connection ends, for whoever waits for an answer.
+//! Faults are noted in [`Faults`] before the connection ends, so that a pending request can report them.
 
 use std::collections::VecDeque;
 use std::io;

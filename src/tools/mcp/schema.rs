@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// How deep schemas may be in each other.
+/// Maximum nesting depth of schemas.
 const DEPTH: usize = 24;
 
 /// How many parts a schema may have once its references are put in.

@@ -32,7 +32,7 @@ pub struct Options {
     pub launcher: Arc<dyn Launcher>,
     /// Tokens of the user.
     pub tokens: Tokens,
-    /// The directory that servers are told is the workspace.
+    /// The directory that servers get as the workspace root.
     pub root: std::path::PathBuf,
 }
 

@@ -19,7 +19,7 @@ pub trait Provider: Send + Sync {
     /// Puts a query into a request.
     fn ask(&self, query: &str) -> Ask;
 
-    /// Reads its answer; `None` if it is none.
+    /// Reads its response; `None` if it has no results.
     fn read(&self, answer: &Value) -> Option<Found>;
 }
 

@@ -16,7 +16,7 @@ use crate::workspace::snapshot::number;
 /// When a file was last changed: seconds and nanoseconds.
 type Changed = (i64, i64);
 
-/// How deep directories may lie in each other.
+/// Maximum nesting depth of directories.
 const DEEPEST: usize = 256;
 
 /// How often the clock of a file system is looked at until it has gone on.

@@ -1,4 +1,4 @@
-//! What a copy and a layer have in common.
+//! Holds what both kinds of command workspace, copy and overlay, have in common.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -212,7 +212,7 @@ impl Layer {
     }
 }
 
-/// Opens a directory of the project by its name; a link is none, as for the kernel.
+/// Opens a directory of the project by its name. A link does not count as a directory, as for the kernel.
 pub(super) fn below(folder: Option<&Folder>, name: &OsStr) -> io::Result<Option<Folder>> {
     match folder.map(|folder| folder.enter_name(name)) {
         Some(Ok(inner)) => Ok(Some(inner)),

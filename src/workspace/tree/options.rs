@@ -87,7 +87,7 @@ pub(super) fn tracked(repository: Option<&Repository>) -> io::Result<BTreeSet<Re
     }
 }
 
-/// Tells whether an error means that what is there is none of our business: closed to us, or gone.
+/// Tells whether an error means that a path is to be skipped: not readable for this user, or removed meanwhile.
 pub(super) fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound)
 }

@@ -1,5 +1,5 @@
-//! What commands left in ignored files and directories: no part of the changes, and written back where the operator
-//! wants it.
+//! Finds what commands left in ignored files and directories. It is not part of the changes; it is written back only if
+//! the operator asks for it (`workspace: in-place`).
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
