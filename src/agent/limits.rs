@@ -1,13 +1,27 @@
 //! Tracks what a run has spent against what it may spend.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::event::{BudgetExceeded, Limits};
 use crate::model::{Price, Usage};
 
+/// What a run spends together with others.
+pub trait Joint: std::fmt::Debug + Send + Sync {
+    /// Checks whether what all of them may spend is used up.
+    fn check(&self) -> Result<(), BudgetExceeded>;
+
+    /// Counts what an answer has cost; `None` if its price is unknown.
+    fn spend(&self, tokens: u64, cost_usd: Option<f64>);
+
+    /// Returns how long this run has waited for others: it is not the run's own time.
+    fn waited(&self) -> Duration;
+}
+
 /// Counts everything that a run spends against its limits.
 #[derive(Debug)]
 pub struct Account {
+    joint: Option<Arc<dyn Joint>>,
     limits: Limits,
     started: Instant,
     turns: u64,
@@ -44,6 +58,7 @@ impl Account {
     /// Opens an account at `started`.
     pub fn open(limits: Limits, started: Instant) -> Account {
         Account {
+            joint: None,
             limits,
             started,
             turns: 0,
@@ -57,16 +72,36 @@ impl Account {
         }
     }
 
+    /// Counts for others, too, where the run is one of many.
+    pub fn joining(mut self, joint: Option<Arc<dyn Joint>>) -> Account {
+        self.joint = joint;
+        self
+    }
+
     /// Returns the time that is left at `now`; `None` without a limit.
     pub fn time_left(&self, now: Instant) -> Option<Duration> {
         let limit = Duration::from_millis(self.limits.wall_time_ms?);
-        Some(limit.saturating_sub(now.saturating_duration_since(self.started)))
+        Some(limit.saturating_sub(self.time_spent(now)))
+    }
+
+    fn time_spent(&self, now: Instant) -> Duration {
+        let waited = self.joint.as_ref().map(|joint| joint.waited()).unwrap_or_default();
+        now.saturating_duration_since(self.started).saturating_sub(waited)
     }
 
     /// Awaits a part of the run, at most until its time is used up.
     pub async fn within_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Exceeded> {
-        let Some(left) = self.time_left(Instant::now()) else { return Ok(work.await) };
-        tokio::time::timeout(left, work).await.map_err(|_| self.time_is_up())
+        tokio::pin!(work);
+        // What it waits for others meanwhile gives it more time.
+        while let Some(left) = self.time_left(Instant::now()) {
+            if let Ok(done) = tokio::time::timeout(left, &mut work).await {
+                return Ok(done);
+            }
+            if self.time_left(Instant::now()).is_some_and(|left| left.is_zero()) {
+                return Err(self.time_is_up());
+            }
+        }
+        Ok(work.await)
     }
 
     /// Returns what ends a run whose time is used up.
@@ -134,8 +169,10 @@ impl Account {
             (None, None) => None,
             (input, output) => Some(input.unwrap_or(0) + output.unwrap_or(0)),
         };
-        self.tokens += reported.unwrap_or(estimate);
+        let tokens = reported.unwrap_or(estimate);
+        self.tokens += tokens;
         let cost = price.and_then(|price| cost_usd(usage, price));
+        self.joint.iter().for_each(|joint| joint.spend(tokens, cost));
         self.cost_usd = self.cost_usd.zip(cost).map(|(so_far, now)| so_far + now);
         cost
     }
@@ -144,11 +181,12 @@ impl Account {
     pub fn check_budgets(&self, now: Instant) -> Result<(), Exceeded> {
         self.check_wall_time(now)?;
         reached("total_tokens", self.limits.total_tokens.map(|limit| limit as f64), self.tokens as f64)?;
-        reached("cost_usd", self.limits.cost_usd, self.cost_usd.unwrap_or(0.0))
+        reached("cost_usd", self.limits.cost_usd, self.cost_usd.unwrap_or(0.0))?;
+        self.joint.as_ref().map_or(Ok(()), |joint| joint.check()).map_err(Exceeded::Budget)
     }
 
     fn check_wall_time(&self, now: Instant) -> Result<(), Exceeded> {
-        let spent = now.saturating_duration_since(self.started).as_millis() as f64;
+        let spent = self.time_spent(now).as_millis() as f64;
         reached("wall_time", self.limits.wall_time_ms.map(|limit| limit as f64), spent)
     }
 

@@ -149,6 +149,20 @@ impl Pace {
         (requests || self.limits.tokens_a_minute.is_some_and(|most| used > most)).then_some(first)
     }
 
+    /// Tells whether other items may follow the first one.
+    pub fn lets_others_start(&self, now: Duration) -> bool {
+        match self.alone {
+            Alone::Before => false,
+            Alone::Since(began) => now >= began + ALONE,
+            Alone::Over => true,
+        }
+    }
+
+    /// Lets nothing through before this time.
+    pub fn close_until(&mut self, at: Duration) {
+        self.closed_until = self.closed_until.max(at);
+    }
+
     /// Notes the first byte of a good answer: from here on others may follow the first request.
     pub fn first_byte(&mut self) {
         self.alone = Alone::Over;

@@ -218,8 +218,12 @@ impl Transport for Recorder {
         })
     }
 
-    fn pause(&self, wait: Duration) -> Duration {
-        self.inner.pause(wait)
+    fn turn<'a>(&'a self, tokens: u64) -> BoxFuture<'a, ()> {
+        self.inner.turn(tokens)
+    }
+
+    fn pause(&self, wait: Duration, refused: bool) -> Duration {
+        self.inner.pause(wait, refused)
     }
 
     fn failure(&self) -> Option<String> {
@@ -464,7 +468,7 @@ impl Transport for Player {
     }
 
     /// Nobody has to wait twice.
-    fn pause(&self, _: Duration) -> Duration {
+    fn pause(&self, _: Duration, _: bool) -> Duration {
         Duration::ZERO
     }
 }

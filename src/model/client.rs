@@ -83,17 +83,26 @@ impl Client {
     ///
     /// Refuses an invalid base URL, plain http to another machine, and a key that is missing or another provider's.
     pub fn new(config: ClientConfig) -> Result<Client, ModelError> {
-        let endpoint = checked_endpoint(&config)?;
-        let http = Arc::new(Http::new(endpoint, &config));
+        let http = Client::http(&config, 1)?;
         Client::with_transport(config, http)
     }
 
-    /// Prepares a client that records a cassette while it works.
-    pub fn recording(config: ClientConfig, out: Box<dyn Write + Send>, masks: Masks) -> Result<Client, ModelError> {
+    /// Prepares the way to the server of a configuration, with so many connections that are kept open; refuses what
+    /// [`Client::new`] refuses.
+    pub fn http(config: &ClientConfig, connections: usize) -> Result<Arc<dyn Transport>, ModelError> {
+        Ok(Arc::new(Http::new(checked_endpoint(config)?, config, connections)))
+    }
+
+    /// Prepares a client that records a cassette of what goes over a transport.
+    pub fn recording(
+        config: ClientConfig,
+        transport: Arc<dyn Transport>,
+        out: Box<dyn Write + Send>,
+        masks: Masks,
+    ) -> Result<Client, ModelError> {
         let endpoint = checked_endpoint(&config)?;
         let (base_url, model, served) = (endpoint.to_string(), config.model.clone(), config.known.served_window);
-        let http = Arc::new(Http::new(endpoint, &config));
-        Client::with_transport(config, Arc::new(Recorder::new(http, out, masks, &base_url, &model, served)))
+        Client::with_transport(config, Arc::new(Recorder::new(transport, out, masks, &base_url, &model, served)))
     }
 
     /// Returns why the cassette could not be written, if so.
@@ -243,7 +252,7 @@ impl Client {
     }
 
     async fn answer(&self, request: &Request, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Result<Turn, ModelError> {
-        let deadline = request.time_left.map(|left| Instant::now() + left);
+        let mut deadline = request.time_left.map(|left| Instant::now() + left);
         let seed = {
             let mut state = self.state();
             state.turns += 1;
@@ -252,7 +261,7 @@ impl Client {
         let mut run = Attempts::new(self.retries(seed));
         let mut streamed = Streamed::new(on_delta);
         loop {
-            let (estimate, result) = self.send(request, deadline, &mut run, &mut streamed).await;
+            let (estimate, result) = self.send(request, &mut deadline, &mut run, &mut streamed).await;
             let mut failure = match result {
                 Ok(assembled) => match self.accept(assembled, estimate, request, &mut run, &mut streamed) {
                     Some(turn) => return Ok(turn),
@@ -283,7 +292,8 @@ impl Client {
                     streamed.push(Delta::Notice(self.retry_notice(&failure, wait, run.requests + 1)));
                     run.take_partial(&failure);
                     streamed.begin(&run.kept);
-                    tokio::time::sleep(self.transport.pause(wait)).await;
+                    let refused = matches!(failure.class, ErrorClass::RateLimit { .. } | ErrorClass::Overloaded { .. });
+                    tokio::time::sleep(self.transport.pause(wait, refused)).await;
                 }
                 Verdict::GiveUp(reason) => match self.fall_back(&failure.class) {
                     Some(notice) => {
@@ -310,17 +320,21 @@ impl Client {
     async fn send(
         &self,
         request: &Request,
-        deadline: Option<Instant>,
+        deadline: &mut Option<Instant>,
         run: &mut Attempts,
         streamed: &mut Streamed<'_>,
     ) -> (u64, Result<Assembled, Box<Failure>>) {
         let continued = (!run.kept.is_empty()).then_some(run.kept.as_str());
         let body = self.body(request, continued);
         let wire = self.wire_request(Method::Post, "chat/completions", body.bytes);
+        let waits = Instant::now();
+        self.transport.turn(body.estimate).await;
+        // What was waited for the turn is not the run's time.
+        *deadline = deadline.map(|at| at + waits.elapsed());
         run.requests += 1;
         let sent = Instant::now();
         let (tools, options) = (self.tool_set(request), self.assembler_options(request));
-        let result = self.attempt(deadline).turn(wire, tools, options, streamed).await;
+        let result = self.attempt(*deadline).turn(wire, tools, options, streamed).await;
         run.api_time += sent.elapsed();
         (body.estimate, result)
     }

@@ -24,14 +24,16 @@ pub struct Http {
     trace: Option<Arc<Trace>>,
     proxy: Proxies,
     connect: std::time::Duration,
+    /// Connections that are kept open.
+    connections: usize,
     client: OnceLock<Result<reqwest::Client, TransportError>>,
     /// Whether an answer has come, so that the next request may go out on the connection that it left open.
     may_reuse: AtomicBool,
 }
 
 impl Http {
-    /// Prepares connections to `endpoint`.
-    pub fn new(endpoint: Endpoint, config: &ClientConfig) -> Http {
+    /// Prepares connections to `endpoint`, of which so many are kept open.
+    pub fn new(endpoint: Endpoint, config: &ClientConfig, connections: usize) -> Http {
         Http {
             endpoint,
             key: config.key.clone(),
@@ -40,6 +42,7 @@ impl Http {
             trace: config.connection.trace.clone(),
             proxy: config.connection.proxy.clone(),
             connect: config.timers.connect,
+            connections,
             client: OnceLock::new(),
             may_reuse: AtomicBool::new(false),
         }
@@ -55,7 +58,7 @@ impl Http {
             .user_agent(concat!("qwen-run/", env!("CARGO_PKG_VERSION")))
             // A redirect would carry the prompt, and on the same host the key, to a place that nobody named.
             .redirect(reqwest::redirect::Policy::none())
-            .pool_max_idle_per_host(1)
+            .pool_max_idle_per_host(self.connections)
             .tcp_nodelay(true)
             .tcp_keepalive(std::time::Duration::from_secs(30));
         if !self.connect.is_zero() {

@@ -20,6 +20,7 @@ pub mod http;
 pub mod leaked_calls;
 pub mod local;
 mod outgoing;
+pub mod paced;
 pub mod prompted;
 pub mod providers;
 mod recovery;

@@ -109,8 +109,14 @@ pub trait Transport: Send + Sync {
     /// Sends a request and returns the answer's head.
     fn send<'a>(&'a self, request: WireRequest) -> BoxFuture<'a, Result<WireResponse, TransportError>>;
 
-    /// Returns how long a wait between two tries really takes: none in a replay.
-    fn pause(&self, wait: Duration) -> Duration {
+    /// Waits until it is the turn of a request of about so many tokens: at once, but for one of a batch.
+    fn turn<'a>(&'a self, _tokens: u64) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Returns how long a wait between two tries really takes: none in a replay. `refused`: the server asks for fewer
+    /// requests.
+    fn pause(&self, wait: Duration, _refused: bool) -> Duration {
         wait
     }
 

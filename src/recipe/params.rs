@@ -32,6 +32,8 @@ pub struct Sources {
     pub flags: Vec<String>,
     /// `--params-file`.
     pub file: serde_json::Map<String, Value>,
+    /// Values of an item of a batch: they are taken as they are.
+    pub items: serde_json::Map<String, Value>,
 }
 
 /// The values of a run, by name.
@@ -47,7 +49,7 @@ pub fn bind(params: &BTreeMap<String, Param>, sources: &Sources, world: &dyn Wor
     let mut bound = Bound::new();
     let mut missing = Vec::new();
     for (name, param) in params {
-        let texts = texts_of(name, param, flags.remove(name), sources.file.get(name), world);
+        let texts = texts_of(name, param, flags.remove(name), sources, world);
         match texts.and_then(|texts| texts.map(|texts| convert(name, param, texts, Some(world))).transpose()) {
             Ok(Some(value)) => drop(bound.insert(name.clone(), value)),
             Ok(None) => missing.push((name, param)),
@@ -95,7 +97,7 @@ fn texts_of(
     name: &str,
     param: &Param,
     flags: Option<Vec<Raw>>,
-    file: Option<&Value>,
+    sources: &Sources,
     world: &dyn World,
 ) -> Result<Option<Vec<String>>, Diagnostic> {
     if let Some(given) = flags {
@@ -104,9 +106,12 @@ fn texts_of(
         }
         return Ok(Some(given.into_iter().flat_map(|Raw(texts)| texts).collect()));
     }
-    if let Some(value) = file {
-        let message = || format!("{name} in the parameters file is {}, which is not allowed", kind(value));
-        return from_json(value).map(Some).ok_or_else(|| usage(Code::P003, message()));
+    let given = [(&sources.items, "of the item"), (&sources.file, "in the parameters file")];
+    for (values, place) in given {
+        if let Some(value) = values.get(name) {
+            let message = || format!("{name} {place} is {}, which is not allowed", kind(value));
+            return from_json(value).map(Some).ok_or_else(|| usage(Code::P003, message()));
+        }
     }
     let variable = param.env.as_ref().and_then(|variable| world.variable(variable.as_str()));
     Ok(variable.map(|text| split(param, text)).or_else(|| param.default.as_ref().map(defaults)))

@@ -12,6 +12,7 @@
 pub mod conversation;
 pub mod error;
 pub mod finish;
+pub mod one;
 pub mod output;
 pub mod place;
 pub mod prompt;
@@ -23,42 +24,31 @@ pub mod stages;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 
-use crate::agent::Stopped;
-use crate::agent::limits::Account;
 use crate::cli::RunArgs;
 use crate::emit::{Backlog, Renderer};
 use crate::event::{Event, RunFinished};
 use crate::exit::Exit;
-use crate::git::{Program, Whole};
+use crate::git::Program;
 use crate::model::local::{self, LocalServer};
 use crate::settings::Environment;
-use crate::telemetry::Telemetry;
 
-use conversation::Conversation;
 use conversation::session::RunSession;
 pub use error::Failure;
 use error::SetupError;
 use finish::outcome;
-use finish::stage::Stage;
+use one::{Begun, milliseconds_since};
 use output::emitter::Emitter;
 use output::outputs::{self, Streams};
-use output::overdue;
 use output::signals::{self, Signals};
 use place::Place;
-use recipe::answers::Answer;
-use stages::telemetry::Reported;
-use stages::{Prepared, Setup, Shared, prepare};
+use stages::Shared;
 
 /// How long a finished run may spend on removing temporary directories of killed runs.
 const TIDYING: Duration = Duration::from_secs(2);
-
-/// How long after the time limit of a run its conversation is cut off, whatever it waits for: what watches the limit
-/// itself ends earlier and with a better message.
-const GRACE: Duration = Duration::from_millis(500);
 
 /// Silence after which the run reports that it is still running.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -89,7 +79,7 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
         Some(problem) => Err(Failure::output(problem.to_owned())),
         None => session.and_then(|session| Ok((session, place?))),
     };
-    let emitter = Arc::new(Emitter::new(renderer));
+    let emitter = Arc::new(Emitter::new(Box::new(renderer)));
     let mut signals = Signals::listen().ok();
     let written_to = Arc::clone(&emitter);
     signals::end_in_order(move |exit| {
@@ -98,11 +88,14 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
     let stage = OnceLock::new();
     let work = async {
         let (session, place) = begun?;
-        work(arguments, environment, place, &Begun { id: &id, started: at, session, emitter: &emitter, stage: &stage })
-            .await
+        let begun = Begun { id: &id, started: at, session, emitter: &emitter, stage: &stage, lent: None };
+        work(arguments, environment, place, &begun).await
     };
     let finished = until_signal(work, signals.as_mut(), &emitter).await;
-    let exit = finish(finished, stage.get(), &emitter, started).await;
+    let exit = one::finish(finished, stage.get(), &emitter, started).await;
+    if let Some(place) = stage.get().and_then(|stage| stage.runner.place()).filter(|_| signals::heard().is_none()) {
+        crate::workspace::temporary::remove_abandoned(place, started.elapsed(), TIDYING);
+    }
     let most = arguments.limits.max_wall_time.unwrap_or(UNREAD).max(LEAST_UNREAD);
     match backlogs.iter().any(|backlog| backlog.left() > 0) {
         true => read_to_the_end(&backlogs, signals.as_mut(), most, exit).await,
@@ -139,27 +132,6 @@ async fn until_signal(
     }
 }
 
-/// Ends what the run has started, and the stream of events.
-async fn finish(mut finished: RunFinished, stage: Option<&Stage>, emitter: &Emitter, started: Instant) -> Exit {
-    let whole = Whole::begin();
-    if let Some(stage) = stage {
-        stage.complete(&mut finished);
-        stage.end_commands().await;
-        stage.compare(&mut finished);
-    }
-    drop(whole);
-    finished.duration_ms = milliseconds_since(started);
-    let exit = emitter.finish(finished);
-    if let Some(place) = stage.and_then(|stage| stage.runner.place()).filter(|_| signals::heard().is_none()) {
-        crate::workspace::temporary::remove_abandoned(place, started.elapsed(), TIDYING);
-    }
-    exit
-}
-
-fn milliseconds_since(started: Instant) -> u64 {
-    u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Waits for a slow reader of the standard streams; a signal ends the wait.
 async fn read_to_the_end(backlogs: &[Backlog], signals: Option<&mut Signals>, most: Duration, exit: Exit) -> Exit {
     let interrupted = signals::next_of(signals);
@@ -172,16 +144,6 @@ async fn read_to_the_end(backlogs: &[Backlog], signals: Option<&mut Signals>, mo
     }
 }
 
-/// A run whose stream of events has begun.
-struct Begun<'a> {
-    id: &'a str,
-    started: SystemTime,
-    session: RunSession,
-    emitter: &'a Arc<Emitter>,
-    /// What must be ended, whatever happens.
-    stage: &'a OnceLock<Stage>,
-}
-
 /// Does everything between the first event and the ending.
 async fn work(
     arguments: &RunArgs,
@@ -189,89 +151,37 @@ async fn work(
     place: Place,
     begun: &Begun<'_>,
 ) -> Result<RunFinished, Failure> {
-    let Some(server) = local_server(arguments, environment, &place, begun.emitter).await? else {
-        return work_with_model(arguments, environment, place, begun).await;
+    let tell = |event| begun.emitter.emit(event);
+    let Some(server) = local_server(arguments, environment, &place, &tell).await? else {
+        return one::work(&Shared::open(arguments, environment, place)?, arguments, begun).await;
     };
-    let mut arguments = arguments.clone();
-    arguments.model.openai_base_url = Some(server.base_url.clone());
-    arguments.model.model = Some(server.model.clone());
-    let worked = work_with_model(&arguments, environment, place, begun).await;
+    let arguments = with_server(arguments, &server);
+    let worked = match Shared::open(&arguments, environment, place) {
+        Ok(shared) => one::work(&shared, &arguments, begun).await,
+        Err(failure) => Err(failure),
+    };
     server.end().await;
     worked
 }
 
-/// Does everything between the start of a local server and the ending.
-async fn work_with_model(
-    arguments: &RunArgs,
-    environment: &Environment,
-    place: Place,
-    begun: &Begun<'_>,
-) -> Result<RunFinished, Failure> {
-    let Begun { session, emitter, .. } = begun;
-    let shared = Shared::open(arguments, environment, place)?;
-    let reported = Reported::open(&shared, arguments, begun.id)?;
-    if let Some(Reported { config, trace, .. }) = &reported {
-        emitter.report(Telemetry::begin(config.clone(), Arc::clone(trace), begun.started));
-    }
-    let Prepared { setup, stage, warnings } = prepare(&shared, arguments, begun.id, reported).await?;
-    drop(shared);
-    let stage = begun.stage.get_or_init(|| stage);
-    if setup.masking.redacts {
-        emitter.hide(Arc::clone(&setup.masking.secrets));
-    }
-    for message in warnings.iter().chain(&session.warnings) {
-        emitter.emit(Event::Warning { message: message.clone() });
-    }
-    let conversation = Conversation { setup: &setup, session, stage, emitter };
-    let account = Account::open(setup.asked.limits.clone(), setup.run.started_at + GRACE);
-    let watch = account.time_left(Instant::now()).map(|left| {
-        let (emitter, ending) =
-            (Arc::clone(emitter), RunFinished::from(Failure::from(Stopped::from(account.time_is_up()))));
-        overdue::watch(left, move || emitter.finish(ending))
-    });
-    let held = account.within_time(conversation.hold()).await;
-    drop(watch);
-    let held = held.unwrap_or_else(|limit| Err(Stopped::from(limit).into()));
-    let mut finished = ended(&setup, stage, emitter, held).await;
-    if let Some(error) = setup.asked.client.keep_recording() {
-        finished.blame_output(error);
-    }
-    Ok(finished)
-}
-
-/// Delivers what the conversation has staged, or says why not.
-async fn ended(setup: &Setup, stage: &Stage, emitter: &Emitter, held: Result<Answer, Failure>) -> RunFinished {
-    match held {
-        Ok(answer) => {
-            let tree = stage.tree_of_commands().await;
-            let _whole = Whole::begin();
-            outcome::deliver(setup, stage, emitter, answer, tree.as_ref())
-        }
-        Err(failure) if failure.exit == Exit::Unavailable && setup.skips_offline() => {
-            emitter.emit(Event::Warning { message: format!("skipped: {}", failure.error.message) });
-            outcome::nothing_to_do("skipped: the provider is unavailable".to_owned())
-        }
-        Err(failure) => {
-            let mut finished = RunFinished::from(failure);
-            if finished.exit == Exit::Verify && setup.discards() {
-                // `on_exhausted: discard`: the result does not contain the change.
-                finished.changes.mode = stage.mode.name().into();
-            }
-            finished
-        }
-    }
+/// Returns the flags with a local server in the place of the one that they name.
+pub(crate) fn with_server(arguments: &RunArgs, server: &LocalServer) -> RunArgs {
+    let mut arguments = arguments.clone();
+    arguments.model.openai_base_url = Some(server.base_url.clone());
+    arguments.model.model = Some(server.model.clone());
+    arguments
 }
 
 /// Starts the server of `--local`.
-async fn local_server(
+pub(crate) async fn local_server(
     arguments: &RunArgs,
     environment: &Environment,
     place: &Place,
-    emitter: &Emitter,
+    tell: &(dyn Fn(Event) + Sync),
 ) -> Result<Option<LocalServer>, Failure> {
     let Some(model) = &arguments.model.local else { return Ok(None) };
     let tell = |waited: Duration| {
-        emitter.emit(Event::Status { message: "waiting for llama-server to load the model".into(), waited });
+        tell(Event::Status { message: "waiting for llama-server to load the model".into(), waited });
     };
     let program = place.checkout.programs.find(local::PROGRAM).ok();
     let program = program.as_ref().map(Program::path);

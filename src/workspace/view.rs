@@ -89,6 +89,20 @@ impl Workspace {
         Ok(Workspace { changes: RwLock::new(changes), ..Workspace::open(root)? })
     }
 
+    /// Opens the same directory once more, with nothing staged and by the same ignore rules.
+    pub fn anew(&self) -> Workspace {
+        Workspace {
+            disk: Disk,
+            root: self.root.clone(),
+            changes: RwLock::default(),
+            without: self.without.clone(),
+            ignore_files: self.ignore_files.clone(),
+            trusted_ignores: self.trusted_ignores.clone(),
+            made_by: RwLock::default(),
+            refusals: Mutex::default(),
+        }
+    }
+
     /// Ignores the rules of these ignore files; the first call counts.
     pub fn disregard(&self, rules: Ignored) {
         let _first = self.without.set(rules);

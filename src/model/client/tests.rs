@@ -425,7 +425,9 @@ async fn r52_the_key_is_in_no_error_debug_output_or_cassette() {
     let config = config(&server);
     let cassette = Shared::default();
     let masks = Masks::new("/nowhere", None, None, vec![KEY.to_owned()]);
-    let client = Client::recording(config.clone(), Box::new(cassette.clone()), masks).unwrap();
+    let client =
+        Client::recording(config.clone(), Client::http(&config, 1).unwrap(), Box::new(cassette.clone()), masks)
+            .unwrap();
     let mut asked = request();
     Arc::make_mut(&mut asked.messages).push(Message::User(vec![Part::Text(format!("my key is {KEY}"))]));
     let mut told = String::new();

@@ -79,11 +79,7 @@ impl Conversation<'_> {
         if let Some(text) = setup.shown_instead(prompts.first().map(String::as_str)) {
             return Ok(Answer::nothing_to_do(text));
         }
-        let (limits, started_at) = (setup.asked.limits.clone(), setup.run.started_at);
-        if let Some(limit) = limits.wall_time_ms {
-            crate::git::set_run_deadline(started_at + Duration::from_millis(limit));
-        }
-        let mut account = Account::open(limits, started_at);
+        let mut account = setup.asked.account(setup.run.started_at);
         let mut whole: Option<Answer> = None;
         // Without a recipe the prompt was typed.
         let prompts = if prompts.is_empty() { vec![None] } else { prompts.into_iter().map(Some).collect() };

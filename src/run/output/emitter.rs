@@ -1,4 +1,4 @@
-//! Passes events to the renderer. Every event takes this path.
+//! Passes events to what renders or collects them. Every event takes this path.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,13 +12,32 @@ use crate::telemetry::Telemetry;
 use crate::run::output::outputs::now;
 use crate::run::output::redaction::Streamed;
 
+/// What takes the events of a run.
+pub trait Outlet: Send {
+    /// Takes one event; `span` is the span that it is a part of. What comes after the end of the run is ignored.
+    fn event(&mut self, event: &Event, span: Option<&str>);
+
+    /// Ends, and returns the exit code that counts.
+    fn close(self: Box<Self>) -> Exit;
+}
+
+impl Outlet for Renderer {
+    fn event(&mut self, event: &Event, span: Option<&str>) {
+        self.event_in(event, span);
+    }
+
+    fn close(self: Box<Self>) -> Exit {
+        Renderer::close(*self)
+    }
+}
+
 /// Passes events on, remembers which calls have no answer yet, and ends the stream exactly once.
 pub struct Emitter {
     state: Mutex<State>,
 }
 
 struct State {
-    renderer: Option<Renderer>,
+    outlet: Option<Box<dyn Outlet>>,
     open: Vec<(u32, String, String)>,
     last: Instant,
     waiting_for: String,
@@ -29,9 +48,9 @@ struct State {
 
 impl Emitter {
     /// Starts the stream.
-    pub fn new(renderer: Renderer) -> Emitter {
+    pub fn new(outlet: Box<dyn Outlet>) -> Emitter {
         let state = State {
-            renderer: Some(renderer),
+            outlet: Some(outlet),
             open: Vec::new(),
             last: Instant::now(),
             waiting_for: String::new(),
@@ -54,7 +73,7 @@ impl Emitter {
 
     /// Passes one event on.
     pub fn emit(&self, event: Event) {
-        // A renderer that panicked must not suppress the ending of the run.
+        // An outlet that panicked must not suppress the ending of the run.
         let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         state.last = Instant::now();
         match &event {
@@ -72,15 +91,16 @@ impl Emitter {
             }
             _ => {}
         }
-        let State { secrets, streamed, renderer: Some(renderer), telemetry, .. } = &mut *state else { return };
+        let State { secrets, streamed, outlet: Some(outlet), telemetry, .. } = &mut *state else { return };
         let mut pass = |event: &Event| {
             let span = telemetry.as_mut().map(|telemetry| telemetry.event(event, now()));
             if let Event::RunFinished(_) = event
                 && let Some(problem) = telemetry.take().and_then(Telemetry::finish)
             {
-                renderer.event(&Event::Warning { message: format!("the telemetry report is incomplete: {problem}") });
+                let message = format!("the telemetry report is incomplete: {problem}");
+                outlet.event(&Event::Warning { message }, None);
             }
-            renderer.event_in(event, span.as_deref());
+            outlet.event(event, span.as_deref());
         };
         match secrets {
             Some(secrets) => streamed.without_secrets(event, secrets).iter().for_each(pass),
@@ -121,6 +141,6 @@ impl Emitter {
         let fallback = finished.exit;
         self.emit(Event::RunFinished(Box::new(finished)));
         let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        state.renderer.take().map_or(fallback, Renderer::close)
+        state.outlet.take().map_or(fallback, |outlet| outlet.close())
     }
 }

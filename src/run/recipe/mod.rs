@@ -187,13 +187,35 @@ pub async fn load(
         None => Map::new(),
         Some(path) => params_file(path, surroundings, standard_input.as_deref())?,
     };
-    let sources = Sources { flags: flags.params.clone(), file };
+    let sources = Sources { flags: flags.params.clone(), file, items: Map::new() };
     let reads_variables = surroundings.may_read_variables(&recipe);
     let world = Outside { surroundings, standard_input: standard_input.clone(), reads_variables };
     let bound = bind(&recipe.params(), &sources, &world).map_err(RecipeError::Wrong)?;
     let recorded = arguments.test.record.is_some() || arguments.test.replay.is_some();
     let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fence_secret(surroundings)? };
     Ok(Some(Active::new(recipe, bound, standard_input, surroundings.repository, secret, run_id, date)))
+}
+
+/// Binds the parameters of a recipe to the values of an item and to those of the flags, which win.
+pub fn bind_item(
+    recipe: Recipe,
+    arguments: &RunArgs,
+    surroundings: &RecipeContext<'_>,
+    values: &Map<String, Value>,
+    (run_id, date): (&str, &str),
+) -> Result<Active, RecipeError> {
+    let flags = &arguments.input;
+    let file = match &flags.params_file {
+        None => Map::new(),
+        Some(path) => params_file(path, surroundings, None)?,
+    };
+    let sources = Sources { flags: flags.params.clone(), file, items: values.clone() };
+    let reads_variables = surroundings.may_read_variables(&recipe);
+    let world = Outside { surroundings, standard_input: None, reads_variables };
+    let bound = bind(&recipe.params(), &sources, &world).map_err(RecipeError::Wrong)?;
+    let recorded = arguments.test.record.is_some() || arguments.test.replay.is_some();
+    let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fence_secret(surroundings)? };
+    Ok(Active::new(recipe, bound, None, surroundings.repository, secret, run_id, date))
 }
 
 impl RecipeContext<'_> {

@@ -23,7 +23,7 @@ impl Commands {
     /// Prepares them; required isolation that is unavailable is an error.
     pub fn open(shared: &Shared, item: &Item) -> Result<Commands, Failure> {
         let outputs = item.delivers_ignored()?;
-        let workspace = &shared.place.workspace;
+        let workspace = &item.workspace;
         shared.policy.require_tests(&item.rules.facts(workspace, PathBuf::new()))?;
         let on_staged = runner(shared, item, Arc::clone(workspace), &item.rules.policy, outputs)?;
         if item.demand == Demand::Require {

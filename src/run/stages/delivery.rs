@@ -36,7 +36,7 @@ impl DeliverySpec {
             (Mode::Apply | Mode::Commit, false) => Some(place.state()?.join("undo")),
             _ => None,
         };
-        preflight(&item.delivery, changes.sign, &place.workspace, place.repository(), undo.as_deref())?;
+        preflight(&item.delivery, changes.sign, &item.workspace, place.repository(), undo.as_deref())?;
         if let Some(undo) = &undo {
             none_cut_off(undo, place.root())?;
         }

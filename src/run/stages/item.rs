@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::lent::Lent;
 use super::modes::{delivery_mode, demand, on_deny};
 use super::shared::Shared;
 use super::telemetry::Reported;
@@ -14,6 +15,7 @@ use crate::cli::run::{ApprovalMode, FailOn};
 use crate::event::PolicyFacts;
 use crate::policy::file::WorkspaceMode;
 use crate::policy::{Facts, GitFacts, Policy};
+use crate::recipe::Recipe;
 use crate::recipe::file::Severity;
 use crate::run::error::{Failure, ModeError, SetupError};
 use crate::run::finish::mode::Mode;
@@ -31,6 +33,8 @@ use crate::workspace::Workspace;
 pub struct Item {
     /// The run's id.
     pub id: String,
+    /// The workspace, in which its changes are staged.
+    pub workspace: Arc<Workspace>,
     /// When it started, for records.
     pub time: String,
     /// The flags, with the recipe's options for the model where they are not set.
@@ -89,9 +93,10 @@ impl Item {
         arguments: &RunArgs,
         id: &str,
         reported: Option<Reported>,
+        lent: Option<&Lent<'_>>,
     ) -> Result<Item, Failure> {
         let time = jiff::Timestamp::now().to_string();
-        let recipe = load(shared, arguments, id, &time).await?;
+        let recipe = load(shared, arguments, (id, &time), lent).await?;
         let arguments = recipe.as_ref().map_or_else(|| arguments.clone(), |active| with_wishes(arguments, active));
         let mut warnings = shared.warnings.clone();
         warnings.extend(reported.iter().flat_map(|reported| reported.warnings.clone()));
@@ -124,8 +129,25 @@ impl Item {
             policy,
             outer,
         };
+        let workspace = match lent {
+            Some(_) => Arc::new(shared.place.workspace.anew()),
+            None => Arc::clone(&shared.place.workspace),
+        };
         let id = id.to_owned();
-        Ok(Item { id, time, arguments, recipe, rules, delivery, demand, wanted, servers, reported, warnings })
+        Ok(Item {
+            id,
+            workspace,
+            time,
+            arguments,
+            recipe,
+            rules,
+            delivery,
+            demand,
+            wanted,
+            servers,
+            reported,
+            warnings,
+        })
     }
 
     /// Returns the trace that it is reported in.
@@ -163,7 +185,12 @@ impl Item {
 }
 
 /// Finds the recipe and binds its parameters.
-async fn load(shared: &Shared, arguments: &RunArgs, id: &str, time: &str) -> Result<Option<Active>, Failure> {
+async fn load(
+    shared: &Shared,
+    arguments: &RunArgs,
+    (id, time): (&str, &str),
+    lent: Option<&Lent<'_>>,
+) -> Result<Option<Active>, Failure> {
     let repository = shared.place.repository();
     let tree = from_hook::recipes_of(arguments, repository)?;
     let surroundings = RecipeContext {
@@ -175,7 +202,14 @@ async fn load(shared: &Shared, arguments: &RunArgs, id: &str, time: &str) -> Res
         tree: tree.as_ref(),
         state: shared.place.state().ok(),
     };
-    recipe::load(arguments, &surroundings, id, time).await
+    match lent {
+        Some(Lent { recipe, values, .. }) => {
+            let bind =
+                |recipe: &Recipe| recipe::bind_item(recipe.clone(), arguments, &surroundings, values, (id, time));
+            Ok(recipe.map(bind).transpose()?)
+        }
+        None => recipe::load(arguments, &surroundings, id, time).await,
+    }
 }
 
 /// Returns the flags, with the recipe's options for the model where they are not set.

@@ -7,6 +7,7 @@ pub mod commands;
 pub mod delivery;
 pub mod input;
 pub mod item;
+pub mod lent;
 pub mod model;
 pub mod modes;
 pub mod setup;
@@ -18,7 +19,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::agent::Stopped;
-use crate::agent::limits::Account;
 use crate::cli::RunArgs;
 use crate::git::dirty::DirtyCheck;
 use crate::git::repository::Repository;
@@ -38,6 +38,7 @@ use setup::{CheckSpec, RunFacts};
 use telemetry::Reported;
 use toolbox::RunTools;
 
+pub use lent::Lent;
 pub use setup::Setup;
 pub use shared::Shared;
 
@@ -58,14 +59,15 @@ pub async fn prepare(
     arguments: &RunArgs,
     id: &str,
     reported: Option<Reported>,
+    lent: Option<&Lent<'_>>,
 ) -> Result<Prepared, Failure> {
     let started_at = Instant::now();
     let dirty = DirtyCheck::begin(shared.place.repository());
-    let mut item = Item::open(shared, arguments, id, reported).await?;
+    let mut item = Item::open(shared, arguments, id, reported, lent).await?;
     let commands = Commands::open(shared, &item)?;
     let prompt = Input::prompt(shared, &mut item).await?;
-    let asked = Asked::choose(shared, &mut item).await?;
-    let account = Account::open(asked.limits.clone(), started_at);
+    let asked = Asked::choose(shared, &mut item, lent).await?;
+    let account = asked.account(started_at);
     let opened = account.within_time(RunTools::open(shared, &mut item, &commands.runner)).await;
     let mut toolbox = opened.map_err(Stopped::from)??;
     let delivery = DeliverySpec::open(shared, &item)?;
@@ -76,7 +78,7 @@ pub async fn prepare(
     let input = account.within_time(Input::open(shared, &mut item, prompt, &servers, &asked.client)).await;
     let input = input.map_err(Stopped::from)??;
     let stage = Stage {
-        workspace: Arc::clone(&shared.place.workspace),
+        workspace: Arc::clone(&item.workspace),
         untouched: untouched(shared, &item),
         runner: commands.runner,
         base: commands.base,

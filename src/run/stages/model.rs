@@ -28,6 +28,7 @@ use crate::run::error::Failure;
 use crate::run::output::masking::secret_variables;
 use crate::run::output::outputs::checkouts;
 use crate::run::place::Place;
+use crate::run::stages::{Lent, Shared};
 
 /// The model, and warnings about it.
 pub struct ModelSelection {
@@ -123,12 +124,12 @@ impl ModelSelection {
 /// Selects and prepares the model. Asks the server nothing, except for its only model if none is named on loopback.
 pub async fn choose(
     arguments: &RunArgs,
-    settings: &Settings,
-    environment: &Environment,
-    place: &Place,
+    shared: &Shared,
     recipe: &ModelWishes,
     trace: Option<Arc<Trace>>,
+    lent: Option<&Lent<'_>>,
 ) -> Result<ModelSelection, Failure> {
+    let Shared { settings, environment, place, .. } = shared;
     if let Some(path) = &arguments.test.script {
         return Ok(scripted(path)?);
     }
@@ -162,13 +163,17 @@ pub async fn choose(
         }
     };
     let name = config.model.clone();
+    let transport = || match lent {
+        Some(lent) => (lent.transport)(&config),
+        None => Client::http(&config, 1),
+    };
     let client = match (player, &recording) {
         (Some(player), _) => Client::with_transport(config, Arc::new(player)),
-        (None, Some(recording)) => {
+        (None, Some(recording)) => transport().and_then(|transport| {
             let masks = masks(environment, place.root(), config.key.as_ref());
-            Client::recording(config, Box::new(recording.clone()), masks)
-        }
-        (None, None) => Client::new(config),
+            Client::recording(config, transport, Box::new(recording.clone()), masks)
+        }),
+        (None, None) => transport().and_then(|transport| Client::with_transport(config, transport)),
     };
     let client = Answering::Http(Box::new(client.map_err(ConnectError::Options)?));
     let chosen = ModelSelection { client, name, warnings: endpoint.warnings, key, recording };

@@ -53,7 +53,7 @@ impl RunTools {
             project: shared.trusted.source(),
             bare: item.arguments.context.bare,
         };
-        let found = tools::tools(&wanted, &shared.place.workspace, runner).await;
+        let found = tools::tools(&wanted, &item.workspace, runner).await;
         let tools::Tools { mut registry, agents, discovered, warnings } = found;
         item.warn(warnings)?;
         let AnswerSpec { schema, .. } = &item.wanted;
@@ -79,7 +79,7 @@ impl RunTools {
         let (mcp, listed) =
             servers::start(&shared.servers, pins, runner, trace.as_deref(), home, &mut item.warnings).await?;
         self.listed_servers = listed;
-        let facts = item.rules.facts(&shared.place.workspace, runner.outputs());
+        let facts = item.rules.facts(&item.workspace, runner.outputs());
         // A tool that only lacks the user's approval is shown: its calls are denied, and the denial says what would
         // allow it.
         let names = shared.servers.names();

@@ -21,7 +21,13 @@ async fn r62_a_replay_gives_the_same_turn_and_the_same_deltas() {
         Arc::make_mut(&mut request.messages).push(Message::User(vec![Part::Text(format!("look at {cwd}/src"))]));
         request
     };
-    let recorder = Client::recording(config.clone(), Box::new(cassette.clone()), masks("/one/place")).unwrap();
+    let recorder = Client::recording(
+        config.clone(),
+        Client::http(&config, 1).unwrap(),
+        Box::new(cassette.clone()),
+        masks("/one/place"),
+    )
+    .unwrap();
     let recorded = ask(&recorder, &in_folder("/one/place")).await;
     drop(recorder);
     drop(server);
@@ -44,7 +50,9 @@ async fn r62_another_request_fails_with_the_first_difference() {
     let server = TestServer::play(vec![says("ok")]).await;
     let cassette = Shared::default();
     let config = config(&server);
-    let recorder = Client::recording(config.clone(), Box::new(cassette.clone()), masks("/x")).unwrap();
+    let recorder =
+        Client::recording(config.clone(), Client::http(&config, 1).unwrap(), Box::new(cassette.clone()), masks("/x"))
+            .unwrap();
     ask(&recorder, &request()).await.result.unwrap();
     let replay = |asked: Request| {
         let player = Player::new(&cassette.text(), masks("/x")).unwrap();
@@ -78,7 +86,13 @@ async fn r62_resets_and_timers_replay_as_they_were() {
         let cassette = Shared::default();
         let mut config = ClientConfig { timers, ..config(&server) };
         config.retry.retries = 0;
-        let recorder = Client::recording(config.clone(), Box::new(cassette.clone()), masks("/x")).unwrap();
+        let recorder = Client::recording(
+            config.clone(),
+            Client::http(&config, 1).unwrap(),
+            Box::new(cassette.clone()),
+            masks("/x"),
+        )
+        .unwrap();
         let recorded = ask(&recorder, &request()).await.result.unwrap_err();
         let player = Player::new(&cassette.text(), masks("/x")).unwrap();
         let client = Client::with_transport(config, Arc::new(player)).unwrap();

@@ -1,0 +1,25 @@
+//! Defines what a batch lends to the run of one of its items.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::agent::limits::Joint;
+use crate::model::ModelError;
+use crate::model::config::ClientConfig;
+use crate::model::transport::Transport;
+use crate::recipe::Recipe;
+
+/// What a batch lends to the run of one of its items. A run that is nobody's item has none.
+pub struct Lent<'a> {
+    /// The recipe: all items have the same, read once.
+    pub recipe: Option<&'a Recipe>,
+    /// Values of the recipe's parameters that come from the item.
+    pub values: Map<String, Value>,
+    /// Makes the way to the server that a configuration names.
+    pub transport: &'a dyn Fn(&ClientConfig) -> Result<Arc<dyn Transport>, ModelError>,
+    /// What the items spend together.
+    pub joint: Arc<dyn Joint>,
+    /// Whether the price of the model must be known.
+    pub needs_price: bool,
+}
