@@ -462,7 +462,8 @@ pub struct VerifyOutcome {
 /// A budget that was used up.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct BudgetExceeded {
-    /// `wall_time`, `tool_calls`, `shell_calls`, `total_tokens` or `cost_usd`.
+    /// `wall_time`, `tool_calls`, `shell_calls`, `total_tokens` or `cost_usd`; of a batch `total_wall_time`,
+    /// `batch_total_tokens` or `total_cost_usd`.
     pub kind: String,
     /// The limit.
     #[serde(serialize_with = "short_number")]

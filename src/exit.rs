@@ -78,6 +78,11 @@ impl Exit {
         self as u8
     }
 
+    /// Returns the ending of a process's exit code; `None` for one that this program never gives.
+    pub fn of_code(code: u8) -> Option<Exit> {
+        Exit::BY_PRECEDENCE.into_iter().find(|exit| exit.code() == code)
+    }
+
     /// Returns the name that is `exit_reason` in the result.
     pub fn name(self) -> &'static str {
         match self {

@@ -31,12 +31,12 @@
 //! | batch | [`batch`] | base |
 //! | telemetry | [`telemetry`] | base, model |
 //! | deliver | [`deliver`], [`verify`] | base, change, policy, git, workspace, sandbox, config |
-//! | agent | [`agent`] | base, change, policy, tools, model |
+//! | agent | [`agent`] | base, batch, change, policy, tools, model |
 //! | tools | [`tools`] | base, change, policy, workspace, model, config |
 //! | config | [`prompt`], [`recipe`], [`settings`] | base, policy, git, model |
-//! | model | [`model`] | base |
+//! | model | [`model`] | base, batch |
 //! | sandbox | [`sandbox`] | base, policy, git |
-//! | workspace | [`workspace`] | base, change, policy, git |
+//! | workspace | [`workspace`] | base, batch, change, policy, git |
 //! | git | [`git`] | base, change, policy |
 //! | policy | [`policy`] | base, change |
 //! | change | [`change`] | base |

@@ -8,6 +8,7 @@
 
 mod action;
 mod apply;
+mod batch;
 mod bounded;
 mod certificates;
 mod change_modes;

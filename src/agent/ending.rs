@@ -84,21 +84,30 @@ pub(super) fn exceeded(exceeded: Exceeded) -> Stopped {
                 "tool_calls" => "--max-tool-calls",
                 "total_tokens" => "--max-total-tokens",
                 "cost_usd" => "--max-cost-usd",
+                "total_cost_usd" => "--total-cost-usd",
+                "batch_total_tokens" => "--total-tokens",
+                "total_wall_time" => "--total-wall-time",
                 _ => "the policy's limits",
             };
             let (limit, spent) = (budget.limit, budget.spent);
+            let advice = match crate::batch::budget::is_of_batch(&budget) {
+                true => format!("raise {flag} and call it again: it continues"),
+                false => format!("raise {flag}, or give a smaller task"),
+            };
             let what = match budget.kind.as_str() {
                 "wall_time" => format!("the time of {} s is used up", limit / 1000.0),
                 "cost_usd" => format!("the budget of ${limit} is used up (${spent:.4} spent)"),
                 "total_tokens" => format!("the budget of {limit} tokens is used up ({spent} spent)"),
+                "total_wall_time" => format!("the batch's time of {} s is used up", limit / 1000.0),
+                "total_cost_usd" => format!("the batch's budget of ${limit} is used up (${spent:.4} spent)"),
+                "batch_total_tokens" => format!("the batch's budget of {limit} tokens is used up ({spent} spent)"),
                 // Calls that did not run are not counted.
                 calls if limit == 1.0 => {
                     format!("the only {} allowed is used up", calls.replace('_', " ").trim_end_matches('s'))
                 }
                 calls => format!("all {limit} {} are used up", calls.replace('_', " ")),
             };
-            let mut ending =
-                stopped(Exit::Budget, "budget", what, Some(&format!("raise {flag}, or give a smaller task")));
+            let mut ending = stopped(Exit::Budget, "budget", what, Some(&advice));
             ending.error.budget = Some(budget);
             ending
         }

@@ -2,6 +2,11 @@
 
 use crate::event::BudgetExceeded;
 
+/// Tells whether a budget is one of a whole batch.
+pub fn is_of_batch(budget: &BudgetExceeded) -> bool {
+    ["total_cost_usd", "batch_total_tokens", "total_wall_time"].contains(&budget.kind.as_str())
+}
+
 /// What something costs, or may cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Amount {
@@ -21,7 +26,9 @@ impl Amount {
         Amount { cost_usd, tokens: self.tokens.saturating_sub(other.tokens) }
     }
 
-    fn most(self, other: Amount) -> Amount {
+    /// Returns the larger of each.
+    #[must_use]
+    pub fn most(self, other: Amount) -> Amount {
         Amount { cost_usd: self.cost_usd.max(other.cost_usd), tokens: self.tokens.max(other.tokens) }
     }
 }
@@ -59,9 +66,9 @@ pub struct Budget {
 
 impl Budget {
     /// Opens an account with the totals of the batch and the limits of one item. `spent` is what earlier calls of the same
-    /// batch have spent.
-    pub fn open(totals: Totals, item: Totals, spent: Amount) -> Budget {
-        Budget { totals, item, spent, ..Budget::default() }
+    /// batch have spent, `dearest` the most that one of their items has cost.
+    pub fn open(totals: Totals, item: Totals, spent: Amount, dearest: Amount) -> Budget {
+        Budget { totals, item, spent, dearest, ..Budget::default() }
     }
 
     /// Returns what was spent so far.
@@ -111,7 +118,7 @@ impl Budget {
         let kinds = [
             ("total_cost_usd", self.totals.cost_usd, used.cost_usd, self.spent.cost_usd),
             (
-                "total_tokens",
+                "batch_total_tokens",
                 self.totals.tokens.map(|total| total as f64),
                 used.tokens as f64,
                 self.spent.tokens as f64,
@@ -140,7 +147,7 @@ mod tests {
 
     #[test]
     fn an_item_whose_limit_does_not_fit_waits_for_those_that_run() {
-        let mut budget = Budget::open(total(100), total(60), Amount::default());
+        let mut budget = Budget::open(total(100), total(60), Amount::default(), Amount::default());
         let Start::Now(reserve) = budget.start() else { panic!("all of it is left") };
         assert_eq!(budget.start(), Start::Later);
         budget.spend(tokens(30));
@@ -149,13 +156,14 @@ mod tests {
         budget.spend(tokens(20));
         budget.end(reserve, tokens(20));
         let Start::Never(exceeded) = budget.start() else { panic!("50 are left, and one may take 60") };
-        assert_eq!((exceeded.kind.as_str(), exceeded.limit, exceeded.spent), ("total_tokens", 100.0, 50.0));
+        assert_eq!((exceeded.kind.as_str(), exceeded.limit, exceeded.spent), ("batch_total_tokens", 100.0, 50.0));
     }
 
     #[test]
     fn an_item_without_a_limit_reserves_what_the_dearest_has_cost() {
         let totals = Totals { cost_usd: Some(1.0), tokens: None };
-        let mut budget = Budget::open(totals, Totals::default(), Amount { cost_usd: 0.5, tokens: 9 });
+        let mut budget =
+            Budget::open(totals, Totals::default(), Amount { cost_usd: 0.5, tokens: 9 }, Amount::default());
         let Start::Now(reserve) = budget.start() else { panic!("half of it is left") };
         assert_eq!(reserve, Amount::default());
         let cost = Amount { cost_usd: 0.375, tokens: 9 };
@@ -167,7 +175,7 @@ mod tests {
 
     #[test]
     fn no_request_is_sent_once_a_total_is_used_up() {
-        let mut budget = Budget::open(total(10), Totals::default(), tokens(9));
+        let mut budget = Budget::open(total(10), Totals::default(), tokens(9), Amount::default());
         assert_eq!(budget.check(), Ok(()));
         budget.spend(tokens(1));
         assert_eq!(budget.check().map_err(|exceeded| exceeded.spent), Err(10.0));
@@ -178,7 +186,7 @@ mod tests {
         fn items_that_keep_to_their_limit_never_exceed_the_total(
             limit in 1_u64..50, total_tokens in 0_u64..500, costs in prop::collection::vec(0_u64..50, 0..60), jobs in 1_usize..8,
         ) {
-            let mut budget = Budget::open(total(total_tokens), total(limit), Amount::default());
+            let mut budget = Budget::open(total(total_tokens), total(limit), Amount::default(), Amount::default());
             let mut running = std::collections::VecDeque::new();
             for cost in costs {
                 if running.len() < jobs && let Start::Now(reserve) = budget.start() {

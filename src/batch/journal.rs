@@ -14,6 +14,18 @@ use crate::exit::Exit;
 /// Starts without an end after which an item has failed: it ended the process each time.
 pub const CRASHES: u32 = 3;
 
+/// Which whole results are kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Keep {
+    /// Those of items that failed
+    #[default]
+    Failed,
+    /// All
+    All,
+    /// None
+    None,
+}
+
 /// A line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "t", rename_all = "snake_case")]
@@ -101,8 +113,19 @@ pub struct Product {
 /// Tells whether an ending counts as done. `may_retry`: the code is one of `--retry-on`, and tries are left. `of_batch`: a
 /// total of the batch ended it.
 pub fn is_final(exit_code: u8, may_retry: bool, of_batch: bool) -> bool {
+    !may_retry && !of_batch && is_own(exit_code)
+}
+
+/// Tells whether a run ended for a reason of its own, and not with its batch.
+fn is_own(exit_code: u8) -> bool {
     let not_its_own = [Exit::Interrupted, Exit::Terminated, Exit::Auth, Exit::Sandbox, Exit::Config];
-    !may_retry && !of_batch && !not_its_own.iter().any(|exit| exit.code() == exit_code)
+    !not_its_own.iter().any(|exit| exit.code() == exit_code)
+}
+
+/// Tells whether an ending is a failure: neither done, nor with findings, nor denied.
+pub fn is_failure(exit_code: u8) -> bool {
+    let done = [Exit::Ok, Exit::NoChanges, Exit::Gate, Exit::Denied];
+    !done.iter().any(|exit| exit.code() == exit_code)
 }
 
 /// Returns a line as it is appended, with its end.
@@ -142,14 +165,48 @@ impl State {
     }
 }
 
+/// What is said of an item at the end of its batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notable {
+    /// Its key.
+    pub key: String,
+    /// The digest of its item, as in [`State::sha256`].
+    pub sha256: Short,
+    /// The exit code, if it failed for good.
+    pub failed: Option<u8>,
+    /// The digest of its change, if it has one.
+    pub patch_sha256: Option<String>,
+}
+
 /// A journal as it was read.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Journal {
     states: HashMap<Short, State>,
-    /// What all ended runs have cost.
+    notable: HashMap<Short, Notable>,
+    /// What all ended runs have cost, as far as their prices are known.
     pub spent: Amount,
+    /// Their cost in US dollars; `None` if the price of one is unknown.
+    pub cost_usd: Option<f64>,
+    /// Their tokens.
+    pub usage: Usage,
+    /// What the dearest of them has cost.
+    pub dearest: Amount,
     /// Bytes of the whole lines; what follows was cut off by a kill.
     pub whole: usize,
+}
+
+impl Default for Journal {
+    fn default() -> Journal {
+        Journal {
+            states: HashMap::new(),
+            notable: HashMap::new(),
+            spent: Amount::default(),
+            cost_usd: Some(0.0),
+            usage: Usage::NONE,
+            dearest: Amount::default(),
+            whole: 0,
+        }
+    }
 }
 
 impl Journal {
@@ -177,13 +234,43 @@ impl Journal {
             Line::End(ended) => {
                 let state = self.states.entry(Short::of(&ended.key)).or_insert(State::NONE);
                 let sha256 = Some(Short::of_hex(&ended.sha256));
-                let tries = if state.sha256 == sha256 { state.tries + 1 } else { 1 };
+                let before = if state.sha256 == sha256 { state.tries } else { 0 };
+                let tries = before + u32::from(is_own(ended.exit_code));
                 let (exit_code, is_final) = (Some(ended.exit_code), ended.r#final);
                 *state = State { sha256, exit_code, is_final, tries, crashes: 0 };
                 self.spent.cost_usd += ended.cost_usd.unwrap_or_default();
                 self.spent.tokens = self.spent.tokens.saturating_add(ended.usage.tokens());
+                let amount = Amount { cost_usd: ended.cost_usd.unwrap_or_default(), tokens: ended.usage.tokens() };
+                self.dearest = self.dearest.most(amount);
+                self.usage = self.usage.plus(&ended.usage);
+                let sent_nothing = ended.usage.requests == 0;
+                let cost = ended.cost_usd.or(sent_nothing.then_some(0.0));
+                self.cost_usd = self.cost_usd.zip(cost).map(|(sum, cost)| sum + cost);
+                self.note(ended);
             }
         }
+    }
+
+    fn note(&mut self, ended: &Ended) {
+        let key = Short::of(&ended.key);
+        let failed = (ended.r#final && is_failure(ended.exit_code)).then_some(ended.exit_code);
+        let patch_sha256 = ended.product.patch_sha256.clone().filter(|_| ended.product.patch.is_some());
+        if failed.is_none() && patch_sha256.is_none() {
+            self.notable.remove(&key);
+            return;
+        }
+        let sha256 = Short::of_hex(&ended.sha256);
+        self.notable.insert(key, Notable { key: ended.key.clone(), sha256, failed, patch_sha256 });
+    }
+
+    /// Tells whether anything is to be said of any item at the end.
+    pub fn has_notable(&self) -> bool {
+        !self.notable.is_empty()
+    }
+
+    /// Returns what is to be said of the item of a key at the end.
+    pub fn notable(&self, key: Short) -> Option<&Notable> {
+        self.notable.get(&key)
     }
 
     /// Returns what became of a key; `None` if it never started.

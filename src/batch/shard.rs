@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::plan::ShardFacts;
+
 /// One of the parts of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
@@ -41,6 +43,11 @@ impl Shard {
             (Ok(number @ 1..), Ok(of)) if number <= of => Ok(Shard { number, of }),
             _ => Err(wrong),
         }
+    }
+
+    /// Returns number and count, as files have them.
+    pub fn facts(self) -> ShardFacts {
+        ShardFacts { number: self.number, of: self.of }
     }
 
     /// Returns the number of shards.

@@ -82,6 +82,8 @@ pub enum Stop {
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     total: u64,
+    /// Items that this call is not to do (`--limit`).
+    left_out: u64,
     by_code: BTreeMap<u8, u64>,
     skipped: u64,
     unavailable_in_a_row: u32,
@@ -91,6 +93,11 @@ impl Tally {
     /// Begins to count a batch of so many items.
     pub fn new(total: u64) -> Tally {
         Tally { total, ..Tally::default() }
+    }
+
+    /// Leaves out items that this call is not to do: that they are not done is no reason to call again.
+    pub fn leave_out(&mut self, items: u64) {
+        self.left_out = items;
     }
 
     /// Counts an item that is done in an earlier call.
@@ -176,7 +183,7 @@ impl Tally {
         }
         let ended = counts.total - counts.not_final;
         let holds = [
-            (stop.is_none() && counts.not_final > 0, Exit::Unavailable),
+            (stop.is_none() && counts.not_final > self.left_out, Exit::Unavailable),
             (delivery != Exit::Ok, delivery),
             (allow_failures.is_less_than(counts.failed, ended), Exit::Failed),
             (stop == Some(Stop::Failures), Exit::Failed),

@@ -3,6 +3,7 @@
 //! Each command has one file. Nothing here reads a file or the environment.
 
 pub mod apply;
+pub mod batch;
 pub mod check;
 pub mod ci;
 pub mod completions;
@@ -64,6 +65,9 @@ pub enum Command {
     /// Run a prompt or a recipe; this is the default command
     #[command(after_help = help::AFTER)]
     Run(Box<RunArgs>),
+    /// Run one recipe over many items, several at a time
+    #[command(after_help = batch::EXAMPLE)]
+    Batch(Box<batch::BatchArgs>),
     /// Apply the changes that a dry run proposed, all or nothing
     #[command(after_help = apply::EXAMPLE)]
     Apply(apply::ApplyArgs),

@@ -33,6 +33,22 @@ pub enum SchemaKind {
     Recipe,
     /// The findings of a result
     Findings,
+    /// A line of a batch's journal, its batch.json and its summary.json
+    Batch,
+}
+
+/// What the files of a batch hold: a line of the journal, or the whole of `batch.json` or `summary.json`.
+#[derive(serde::Serialize, schemars::JsonSchema)]
+#[serde(untagged)]
+pub enum BatchFile {
+    /// A line of `journal.jsonl`.
+    Journal(crate::batch::journal::Line),
+    /// A line of `items.jsonl`.
+    Item(crate::batch::item::Item),
+    /// `summary.json`.
+    Summary(Box<crate::batch::result::BatchResult>),
+    /// `batch.json`.
+    Batch(Box<crate::batch::plan::Batch>),
 }
 
 /// Returns a schema; that of the policy file comes from the caller, which knows its type.
@@ -43,6 +59,7 @@ pub fn schema(kind: SchemaKind, policy: impl FnOnce() -> Value) -> Value {
         SchemaKind::Policy => policy(),
         SchemaKind::Recipe => of_input::<crate::recipe::file::RecipeFile>(),
         SchemaKind::Findings => of::<Vec<crate::verify::findings::Finding>>(),
+        SchemaKind::Batch => of::<BatchFile>(),
     }
 }
 

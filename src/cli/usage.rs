@@ -87,6 +87,7 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
         Some(Command::Run(run)) => Some(&**run),
         Some(
             Command::Apply(_)
+            | Command::Batch(_)
             | Command::Report(_)
             | Command::Undo(_)
             | Command::Policy { .. }

@@ -1,6 +1,7 @@
 //! Runs every command except `run`: each reads its input, calls the module that does the work, and prints the result.
 
 mod apply;
+mod batch;
 mod check;
 mod ci;
 mod console;
@@ -61,6 +62,7 @@ async fn dispatch(
 ) -> Result<Exit, Failure> {
     match command {
         Command::Run(_) => unreachable!("`run` is dispatched by main"),
+        Command::Batch(arguments) => batch::run(&arguments, environment, out),
         Command::Apply(arguments) => apply::run(&arguments, environment, out),
         Command::Report(arguments) => report::run(&arguments, environment, out, err),
         Command::Undo(arguments) => undo::run(&arguments, environment, out),

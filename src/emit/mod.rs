@@ -5,6 +5,7 @@
 
 mod appearance;
 mod backlog;
+mod batch;
 mod diagnostics;
 mod ended;
 pub mod evaluation;
@@ -38,6 +39,7 @@ pub mod words;
 
 pub use appearance::Appearance;
 pub use backlog::{Backlog, Eager};
+pub use batch::{BatchFormat, FailedItem, Known, Progress};
 pub use diagnostics::findings_for_people;
 pub use ended::{Ended, Mark};
 pub use files::{Spooled, write_whole};
@@ -53,3 +55,5 @@ pub use report::{Budget, Fold, GitReport, Report, SCHEMA_VERSION, Usage, is_erro
 pub use screen::{Colour, Colours, Screen};
 pub use sink::Sink;
 pub use stats::{Stats, ToolStats};
+pub use text::patch_bytes as patch_of;
+pub use words::count as words_count;

@@ -68,7 +68,7 @@ pub(super) fn patch(end: &RunFinished, reader: Reader, whole: Whole<'_>) -> Vec<
 }
 
 /// Returns the bytes of the patch; empty without changes.
-pub(super) fn patch_bytes(changes: &ChangesReport) -> Cow<'_, [u8]> {
+pub fn patch_bytes(changes: &ChangesReport) -> Cow<'_, [u8]> {
     match (&changes.patch, &changes.patch_base64) {
         (Some(patch), _) => Cow::Borrowed(patch.as_bytes()),
         (None, Some(encoded)) => {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 
 use super::BoxFuture;
@@ -20,7 +21,7 @@ const A_MOMENT: Duration = Duration::from_millis(100);
 /// The gate of a batch, for the requests of all its items.
 pub struct Gate {
     state: Mutex<State>,
-    changed: Notify,
+    notify: Notify,
     began: Instant,
 }
 
@@ -39,7 +40,7 @@ impl Gate {
         let pace = Pace::new(limits);
         let state =
             State { pace, waiting: BTreeSet::new(), tickets: 0, waited: Duration::ZERO, closed_for_good: false };
-        Gate { state: Mutex::new(state), changed: Notify::new(), began: Instant::now() }
+        Gate { state: Mutex::new(state), notify: Notify::new(), began: Instant::now() }
     }
 
     /// Returns how many requests may be in flight, and the least that it was.
@@ -60,18 +61,23 @@ impl Gate {
     /// Lets others follow the first item.
     pub fn follow(&self) {
         self.state().pace.first_byte();
-        self.changed.notify_waiters();
+        self.changed();
     }
 
     /// Lets no item begin any more.
     pub fn close(&self) {
         self.state().closed_for_good = true;
-        self.changed.notify_waiters();
+        self.changed();
     }
 
-    /// Waits until something changes, or for so long.
-    pub async fn change(&self, most: Duration) {
-        let _late = tokio::time::timeout(most, self.changed.notified()).await;
+    /// Tells everybody who waits that something has changed.
+    pub fn changed(&self) {
+        self.notify.notify_waiters();
+    }
+
+    /// Returns what waits for the next change, from the moment when it is enabled or polled.
+    pub fn change(&self) -> Notified<'_> {
+        self.notify.notified()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -80,7 +86,7 @@ impl Gate {
 
     fn leave(&self, pass: Pass, answer: Answer) {
         self.state().pace.leave(self.began.elapsed(), pass, answer);
-        self.changed.notify_waiters();
+        self.changed();
     }
 
     fn close_for(&self, wait: Duration) {
@@ -97,7 +103,7 @@ impl Gate {
             place
         };
         loop {
-            let notified = self.changed.notified();
+            let notified = self.change();
             tokio::pin!(notified);
             // From here on no change is missed.
             notified.as_mut().enable();
@@ -133,7 +139,7 @@ impl Drop for Place<'_> {
         state.waiting.remove(&self.key);
         state.waited += self.since.elapsed();
         drop(state);
-        self.gate.changed.notify_waiters();
+        self.gate.changed();
     }
 }
 

@@ -11,6 +11,9 @@ use super::rules::{List, Over, Rules};
 use crate::base::{Diagnostic, digest};
 use crate::event::{Limits, PolicyFacts};
 
+/// The source of the layer that keeps the items of a batch from its directory.
+pub(crate) const OF_BATCH: &str = "batch";
+
 /// A policy text with its standing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerText {
@@ -192,6 +195,11 @@ impl Layer {
     pub(crate) fn builtin(name: &str) -> Option<Layer> {
         let text = LayerText::builtin(name)?;
         Some(read(&text, &no_parents).expect("a test reads every built-in policy").remove(0))
+    }
+
+    /// Tells whether the layer keeps the items of a batch from its directory.
+    pub(crate) fn is_of_batch(&self) -> bool {
+        self.origin.source == OF_BATCH
     }
 
     /// Makes an operator's layer of a file that was made here; `whole` is what its digest is made of.

@@ -13,7 +13,8 @@ impl Policy {
         let mut lines = Vec::new();
         let globs =
             |rules: &[Rule<Glob>]| rules.iter().map(|rule| rule.value.text().to_owned()).collect::<Vec<_>>().join(", ");
-        for layer in self.layers.iter() {
+        // Where a batch keeps its files is no item's business, and every prompt begins with the same words.
+        for layer in self.layers.iter().filter(|layer| !layer.is_of_batch()) {
             match &layer.rules.paths.write.allow {
                 Some(allow) if allow.is_empty() => lines.push("No files may be written.".to_owned()),
                 Some(allow) if !allow.iter().any(|rule| rule.value.text() == "**") => {

@@ -12,6 +12,7 @@
 pub mod conversation;
 pub mod error;
 pub mod finish;
+pub mod many;
 pub mod one;
 pub mod output;
 pub mod place;
@@ -165,7 +166,7 @@ async fn work(
 }
 
 /// Returns the flags with a local server in the place of the one that they name.
-pub(crate) fn with_server(arguments: &RunArgs, server: &LocalServer) -> RunArgs {
+fn with_server(arguments: &RunArgs, server: &LocalServer) -> RunArgs {
     let mut arguments = arguments.clone();
     arguments.model.openai_base_url = Some(server.base_url.clone());
     arguments.model.model = Some(server.model.clone());
@@ -173,7 +174,7 @@ pub(crate) fn with_server(arguments: &RunArgs, server: &LocalServer) -> RunArgs 
 }
 
 /// Starts the server of `--local`.
-pub(crate) async fn local_server(
+async fn local_server(
     arguments: &RunArgs,
     environment: &Environment,
     place: &Place,

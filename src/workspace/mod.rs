@@ -2,9 +2,12 @@
 //!
 //! Every file is read through the staged view, and nothing is written to the project: `deliver` does that, once.
 
+pub mod batch_folder;
 pub mod disk;
 pub mod folder;
 pub mod ignore;
+pub mod item_list;
+pub mod item_source;
 pub mod outputs;
 pub mod run_record;
 pub mod session_file;

@@ -91,6 +91,12 @@ impl Project {
         self
     }
 
+    /// Sets who answers.
+    pub(crate) fn served_by(mut self, server: Server) -> Project {
+        self.server = Some(server);
+        self
+    }
+
     /// Sets a variable for the program.
     pub(crate) fn env(mut self, name: &str, value: &str) -> Project {
         self.environment.push((name.into(), value.into()));

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -51,11 +52,22 @@ pub(crate) struct Server {
     state: Arc<State>,
 }
 
+/// Makes an answer of a request's body.
+type Maker = Box<dyn Fn(&Value) -> Reply + Send + Sync>;
+
 #[derive(Default)]
 struct State {
     replies: Mutex<std::collections::VecDeque<Reply>>,
     /// What is played by the prompt instead of in order.
     scripts: Vec<(String, Vec<Reply>)>,
+    /// What makes each answer of its request, if that is how they are made.
+    maker: Option<Maker>,
+    /// How many requests at a time are answered; others are refused with 429.
+    places: Option<usize>,
+    /// How many are being answered.
+    inside: AtomicUsize,
+    /// How many were refused.
+    refused: AtomicUsize,
     requests: Mutex<Vec<Value>>,
     bodies: Mutex<Vec<Vec<u8>>>,
     heads: Mutex<Vec<String>>,
@@ -73,6 +85,21 @@ impl Server {
     /// first request, the second one to the request that has one answer, and so on.
     pub(crate) fn by_prompt(scripts: Vec<(String, Vec<Reply>)>) -> Server {
         Server::with(State { scripts, ..State::default() })
+    }
+
+    /// Starts a server that makes each answer of its request.
+    pub(crate) fn answering(maker: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Server {
+        Server::with(State { maker: Some(Box::new(maker)), ..State::default() })
+    }
+
+    /// The same, with so many places: a request for which there is none is refused, and an answer takes a moment.
+    pub(crate) fn with_places(places: usize, maker: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Server {
+        Server::with(State { maker: Some(Box::new(maker)), places: Some(places), ..State::default() })
+    }
+
+    /// Returns how many requests were refused.
+    pub(crate) fn refused(&self) -> usize {
+        self.state.refused.load(Ordering::SeqCst)
     }
 
     fn with(state: State) -> Server {
@@ -143,6 +170,11 @@ impl Server {
 }
 
 impl State {
+    /// Tells whether there are more requests than places, the one that asks included.
+    fn is_over_full(&self) -> bool {
+        self.places.is_some_and(|places| self.inside.load(Ordering::SeqCst) > places)
+    }
+
     /// Returns the reply of the script to this request, if it is one of a script's conversation.
     fn scripted(&self, body: &[u8]) -> Option<Reply> {
         let request: Value = serde_json::from_slice(body).ok()?;
@@ -152,6 +184,22 @@ impl State {
         };
         let (_, replies) = self.scripts.iter().find(|(prompt, _)| has(prompt))?;
         replies.get(messages.iter().filter(|message| message["role"] == "assistant").count()).cloned()
+    }
+}
+
+/// A place of the server, while a request is in it.
+struct Place<'s>(&'s State);
+
+impl Place<'_> {
+    fn take(state: &State) -> Place<'_> {
+        state.inside.fetch_add(1, Ordering::SeqCst);
+        Place(state)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.inside.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -184,7 +232,19 @@ fn serve(stream: &TcpStream, state: &State) -> std::io::Result<()> {
             whole(&mut writer, 200, &[], &models)?;
             continue;
         }
-        let reply = state.scripted(&body).or_else(|| state.replies.lock().unwrap().pop_front());
+        let _place = Place::take(state);
+        let made = state.maker.as_ref().map(|make| match state.is_over_full() {
+            true => {
+                state.refused.fetch_add(1, Ordering::SeqCst);
+                Reply::Status(429, vec![("retry-after", "0.05".into())], r#"{"error":{"message":"slow down"}}"#.into())
+            }
+            false => make(&serde_json::from_slice(&body).unwrap_or(Value::Null)),
+        });
+        let reply = made.or_else(|| state.scripted(&body)).or_else(|| state.replies.lock().unwrap().pop_front());
+        if state.places.is_some() && !matches!(reply, Some(Reply::Status(..))) {
+            // Answers overlap, as those of a real server do.
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let number = {
             let mut requests = state.requests.lock().unwrap();
             state.heads.lock().unwrap().push(head);

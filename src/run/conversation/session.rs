@@ -41,6 +41,12 @@ enum Writer {
 }
 
 impl RunSession {
+    /// Returns the session of a run whose conversation is not kept.
+    pub fn unkept(id: &str) -> RunSession {
+        let writer = Mutex::new(Writer::Off);
+        RunSession { id: id.to_owned(), earlier: Vec::new(), resumed: false, warnings: Vec::new(), writer }
+    }
+
     /// Finds the session that the flags name. Creates only directories; a new file is created with the first message.
     ///
     /// Sessions are off in CI, for a replay, with `--no-session`, and with a warning if the state directory cannot be
@@ -55,10 +61,7 @@ impl RunSession {
         let goes_on = flags.continue_last || flags.resume.is_some();
         check(flags, goes_on)?;
         let id = flags.session_id.clone().unwrap_or_else(|| run_id.to_owned());
-        let off = |warnings| {
-            let writer = Mutex::new(Writer::Off);
-            Ok(RunSession { id: id.clone(), earlier: Vec::new(), resumed: false, warnings, writer })
-        };
+        let off = |warnings| Ok(RunSession { warnings, ..RunSession::unkept(&id) });
         if flags.no_session || arguments.test.replay.is_some() || (environment.is_ci() && !goes_on) {
             return off(Vec::new());
         }

@@ -88,7 +88,7 @@ pub fn goes_on(arguments: &RunArgs, environment: &Environment, place: Option<&Pl
 }
 
 /// Returns how a person's terminal on standard error shows text; `None` where that is a log.
-fn terminal(environment: &Environment, stderr: &Screen, colour: bool) -> Option<Appearance> {
+pub fn terminal(environment: &Environment, stderr: &Screen, colour: bool) -> Option<Appearance> {
     let is_dumb = environment.variables.get("TERM").is_some_and(|term| term == "dumb");
     let is_person = matches!(stderr, Screen::Live) && !is_dumb && !environment.is_ci();
     is_person.then(|| appearance(environment, rustix::termios::tcgetwinsize(rustix::stdio::stderr()), colour))

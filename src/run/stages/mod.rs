@@ -62,7 +62,8 @@ pub async fn prepare(
     lent: Option<&Lent<'_>>,
 ) -> Result<Prepared, Failure> {
     let started_at = Instant::now();
-    let dirty = DirtyCheck::begin(shared.place.repository());
+    // The items of a batch would ask git the same, each anew.
+    let dirty = DirtyCheck::begin(shared.place.repository().filter(|_| lent.is_none()));
     let mut item = Item::open(shared, arguments, id, reported, lent).await?;
     let commands = Commands::open(shared, &item)?;
     let prompt = Input::prompt(shared, &mut item).await?;

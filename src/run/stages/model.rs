@@ -129,7 +129,7 @@ pub async fn choose(
     trace: Option<Arc<Trace>>,
     lent: Option<&Lent<'_>>,
 ) -> Result<ModelSelection, Failure> {
-    let Shared { settings, environment, place, .. } = shared;
+    let Shared { environment, place, .. } = shared;
     if let Some(path) = &arguments.test.script {
         return Ok(scripted(path)?);
     }
@@ -139,11 +139,8 @@ pub async fn choose(
         None => Recording::open(arguments, place, environment)?,
     };
     let recorded = player.as_ref().map(Player::header);
-    let key_file = key_file(arguments, environment)?;
-    let wishes = wishes(arguments, key_file.as_ref(), recorded, recipe);
-    let settings = &providers::applied(settings, environment, wishes.model, wishes.base_url.is_some())
-        .map_err(ConnectError::Key)?;
-    let mut endpoint = keys::resolve(&wishes, environment, settings).map_err(ConnectError::Key)?;
+    let (settings, mut endpoint) = endpoint(arguments, shared, recorded, recipe)?;
+    let settings = &settings;
     endpoint.warnings.extend(unknown_auth(settings));
     let key = endpoint.key.as_ref().map(|key| key.value.clone());
     let mut config = ClientConfig { key: key.clone(), ..ClientConfig::new(endpoint.base_url.value.as_str(), "") };
@@ -182,6 +179,34 @@ pub async fn choose(
         Some(error) => Err(Failure { exit: Exit::Failed, error: Box::new(error) }),
         None => Ok(chosen),
     }
+}
+
+/// Returns the name of the model that would be asked, as far as it is known without asking the server.
+pub fn name(arguments: &RunArgs, shared: &Shared, recipe: &ModelWishes) -> Result<Option<String>, Failure> {
+    if arguments.test.replay.is_some() || arguments.test.script.is_some() {
+        return Ok(arguments.model.model.clone());
+    }
+    let (_, endpoint) = endpoint(arguments, shared, None, recipe)?;
+    Ok(match endpoint.model {
+        ModelChoice::Named(name) => Some(name.value),
+        ModelChoice::TheOnlyOne => None,
+    })
+}
+
+/// Finds server, key and model, and the settings with those of the model's provider.
+fn endpoint(
+    arguments: &RunArgs,
+    shared: &Shared,
+    recorded: Option<&Header>,
+    recipe: &ModelWishes,
+) -> Result<(Settings, keys::Endpoint), ConnectError> {
+    let Shared { settings, environment, .. } = shared;
+    let key_file = key_file(arguments, environment)?;
+    let wishes = wishes(arguments, key_file.as_ref(), recorded, recipe);
+    let settings = providers::applied(settings, environment, wishes.model, wishes.base_url.is_some())
+        .map_err(ConnectError::Key)?;
+    let endpoint = keys::resolve(&wishes, environment, &settings).map_err(ConnectError::Key)?;
+    Ok((settings, endpoint))
 }
 
 fn scripted(path: &Path) -> Result<ModelSelection, ConnectError> {

@@ -1,0 +1,108 @@
+//! Defines why a batch does not begin.
+
+use std::borrow::Cow;
+
+use crate::base::{CliError, Diagnostic};
+use crate::batch::shard::ShardError;
+use crate::exit::Exit;
+use crate::workspace::item_source::ListError;
+
+/// Why a batch does not begin.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BatchError {
+    /// The list cannot be read.
+    #[error("{name}: {cause}")]
+    List { name: String, cause: ListError },
+    /// The file of records is of no known form.
+    #[error("--items {0} is neither .jsonl, .csv nor .tsv")]
+    Form(String),
+    /// A pattern is not one.
+    #[error("--each {pattern}: {why}")]
+    Pattern { pattern: String, why: String },
+    /// No file matches.
+    #[error("no file of the workspace matches --each {0}")]
+    NoFile(String),
+    /// The prompt uses what it may not.
+    #[error("--prompt: {0}")]
+    Prompt(String),
+    /// `--map` names a parameter that is not there.
+    #[error("--map {param}: the recipe has no parameter `{param}`")]
+    MapParam { param: String },
+    /// `--map` names a field that is not there.
+    #[error("--map {param}={field}: the item `{key}` has no field `{field}`")]
+    MapField { param: String, field: String, key: String },
+    /// A stranger's text would go where it is not fenced.
+    #[error("parameter {0} takes values of items: declare it `untrusted: true`, or say --trust-items")]
+    Trusts(String),
+    /// Nothing of an item is used.
+    #[error("no parameter takes a value of the items: the first one, `{key}`, has the fields {fields}")]
+    NothingTaken { key: String, fields: String },
+    /// The directory belongs to another batch.
+    #[error("{path} belongs to another batch; different: {differences}")]
+    Other { path: String, differences: String },
+    /// The directory belongs to another division into shards.
+    #[error("{path} has shards of another division: {found}")]
+    OtherShards { path: String, found: String },
+    /// There is no such shard.
+    #[error("--shard: {0}")]
+    Shard(#[from] ShardError),
+    /// `--rerun` names an item that is not there.
+    #[error("--rerun {0}: the list has no item of this key")]
+    Rerun(String),
+    /// Its directory cannot be hidden from the items.
+    #[error("--out {path}: {cause}")]
+    Hide { path: String, cause: Box<Diagnostic> },
+    /// A link in a checkout leads to the directory.
+    #[error("--out {path}: {cause}")]
+    Link { path: String, cause: std::io::Error },
+}
+
+impl CliError for BatchError {
+    fn exit(&self) -> Exit {
+        match self {
+            BatchError::Form(_)
+            | BatchError::Pattern { .. }
+            | BatchError::Shard(ShardError::Form(_) | ShardError::Nowhere) => Exit::Usage,
+            BatchError::Link { .. } => Exit::Conflict,
+            BatchError::Hide { .. } => Exit::Config,
+            BatchError::List { .. }
+            | BatchError::NoFile(_)
+            | BatchError::Prompt(_)
+            | BatchError::MapParam { .. }
+            | BatchError::MapField { .. }
+            | BatchError::Trusts(_)
+            | BatchError::NothingTaken { .. }
+            | BatchError::Other { .. }
+            | BatchError::OtherShards { .. }
+            | BatchError::Shard(_)
+            | BatchError::Rerun(_) => Exit::Input,
+        }
+    }
+
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::Borrowed(match self {
+            BatchError::List { cause: ListError::Io(_), .. } => "name a file that can be read",
+            BatchError::List { .. } => "correct the list",
+            BatchError::Form(_) => "convert it to one JSON object a line, or use --lines for plain lines",
+            BatchError::Pattern { .. } => "write a glob such as 'src/**/*.rs'",
+            BatchError::NoFile(_) => "ignored files and those that the policy does not let read are left out",
+            BatchError::Prompt(_) => "write {{ item.FIELD }} for a field of the item",
+            BatchError::MapParam { .. } => "see `qwen recipe show` for its parameters",
+            BatchError::MapField { .. } => "name a field of the items, or a JSON pointer such as /user/name",
+            BatchError::Trusts(_) => {
+                "texts of items may be a stranger's; `qwen help batch` says what follows from that"
+            }
+            BatchError::NothingTaken { .. } => "say which field goes where with --map PARAM=FIELD",
+            BatchError::Other { .. } => "add --restart to begin again there, or name another directory with --out",
+            BatchError::OtherShards { .. } => "use the same number of shards, or name another directory with --out",
+            BatchError::Shard(ShardError::Nowhere) => {
+                "set QWEN_SHARD_INDEX (from 0) and QWEN_SHARD_TOTAL, or write --shard K/N"
+            }
+            BatchError::Shard(ShardError::Array { .. } | ShardError::Alone { .. }) => "set QWEN_SHARD_TOTAL",
+            BatchError::Shard(_) => "write K/N, for example 1/8",
+            BatchError::Rerun(_) => "write the key as the journal has it",
+            BatchError::Hide { .. } => "name a directory outside of the workspace",
+            BatchError::Link { .. } => "name a directory without links of a checkout on the way",
+        }))
+    }
+}

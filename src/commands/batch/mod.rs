@@ -1,0 +1,379 @@
+//! Implements `qwen batch`: runs one recipe over many items, or goes on with a batch.
+
+mod error;
+mod folder;
+mod queue;
+mod source;
+mod task;
+
+use std::io::{IsTerminal as _, Write};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
+
+use crate::base::private_file;
+use crate::batch::budget::{Budget, Totals};
+use crate::batch::item::Item;
+use crate::batch::pace::Limits;
+use crate::batch::plan::{self, Batch};
+use crate::batch::result::{BatchResult, Combined, CombinedChanges, Concurrency, PatchFacts};
+use crate::batch::shard::Shard;
+use crate::batch::tally::Stop;
+use crate::cli::RunArgs;
+use crate::cli::batch::BatchArgs;
+use crate::emit::{BatchFormat, Colours, FailedItem, Known, Progress, Report, Screen, Verbosity, to_line};
+use crate::event::RunError;
+use crate::exit::Exit;
+use crate::model::paced::Gate;
+use crate::run::Failure;
+use crate::run::error::SetupError;
+use crate::run::many::local::Beside;
+use crate::run::many::records::{Records, Said};
+use crate::run::many::seat::Seat;
+use crate::run::many::{self, Options, Outcome, Work, item};
+use crate::run::output::outputs;
+use crate::run::place::Place;
+use crate::run::recipe::{RecipeContext, bind_item};
+use crate::run::stages::Shared;
+use crate::settings::Environment;
+use crate::workspace::item_list::ItemList;
+
+use queue::Queue;
+use task::Task;
+
+/// How often the line that says how far it is changes.
+const TICK: Duration = Duration::from_millis(250);
+
+/// Runs a batch, or goes on with one.
+pub(super) fn run(arguments: &BatchArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let place = Place::open(arguments.task.workspace.cd.as_deref(), environment)?;
+    let of_items = arguments.of_items();
+    let server = Beside::start(&of_items, environment, &place)?;
+    let of_items = server.as_ref().map_or_else(|| of_items.clone(), |server| server.asked(&of_items));
+    let mut shared = Shared::open(&of_items, environment, place)?;
+    let policy_sha256 = shared.policy.policy.facts().sha256;
+    // They are the same for all items.
+    let warnings = std::mem::take(&mut shared.warnings);
+    if arguments.context.strict && !warnings.is_empty() {
+        return Err(SetupError::Strict(warnings).into());
+    }
+    folder::hide(arguments, &mut shared)?;
+    if let Some(record) = &arguments.test.record {
+        let record = environment.cwd.join(record);
+        let made = private_file::folder(&record);
+        made.map_err(|error| Failure::output(format!("cannot make --record {}: {error}", record.display())))?;
+    }
+    let started = Instant::now();
+    Call { arguments, of_items: &of_items, shared: &shared, policy_sha256, warnings, started }.run(out)
+}
+
+/// One call of the command.
+struct Call<'a> {
+    arguments: &'a BatchArgs,
+    of_items: &'a RunArgs,
+    shared: &'a Shared,
+    /// The digest of the policy that the call was given.
+    policy_sha256: String,
+    /// What the owner should know.
+    warnings: Vec<String>,
+    started: Instant,
+}
+
+/// The items, as the engine runs them.
+struct Items<'a> {
+    call: &'a Call<'a>,
+    task: &'a Task,
+}
+
+impl Work for Items<'_> {
+    fn run<'a>(&'a self, item: &'a Item, seat: &'a Seat<'a>) -> LocalBoxFuture<'a, Box<Report>> {
+        async move {
+            let values = match self.task.values(item) {
+                Ok(values) => values,
+                Err(error) => return item::not_run(error.into()),
+            };
+            let mut arguments = self.call.of_items.clone();
+            let cassettes = &self.call.arguments.test;
+            let name = format!("{}.jsonl", item.stem());
+            arguments.test.record = cassettes.record.as_ref().map(|folder| folder.join(&name));
+            arguments.test.replay = cassettes.replay.as_ref().map(|folder| folder.join(&name));
+            item::run(self.call.shared, &arguments, Some(&self.task.recipe), values, seat).await
+        }
+        .boxed_local()
+    }
+}
+
+impl Call<'_> {
+    fn run(&self, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let context = self.context();
+        let task = Task::open(self.arguments, &context)?;
+        let shard = self.shard()?;
+        let plan = self.plan(&task)?;
+        let opened = folder::open(self.arguments, self.shared, shard, self.batch(plan, shard))?;
+        let mut queue = Queue::new(self.arguments, shard, &opened.journal);
+        let list =
+            queue.read((self.arguments, self.shared), (opened.folder.as_ref(), &opened.journal), &mut |item| {
+                let values = task.check_first(item)?;
+                bind_item(task.recipe.clone(), self.of_items, &context, &values, ("", ""))?;
+                Ok(Task::check_use(item, &values)?)
+            })?;
+        let gone = queue.gone(opened.folder.as_ref(), &opened.journal)?;
+        let mut warnings = self.warnings.clone();
+        warnings.extend(task.warnings.iter().cloned());
+        warnings.extend(opened.warnings);
+        warnings.extend(gone);
+        warnings.extend(shard.map(|shard| format!("this is shard {shard}: it takes its share of every total")));
+        let folder = opened.folder.as_ref();
+        let (records, said) = Records::new(folder, self.arguments.course.keep, opened.journal);
+        let known = Known {
+            total: queue.total(),
+            done: queue.skipped(),
+            spent_usd: 0.0,
+            total_usd: self.arguments.totals.total_cost_usd,
+        };
+        let mut progress = self.progress(out, known);
+        warnings.iter().for_each(|warning| progress.warn(warning));
+        let gate = self.gate(shard);
+        let outcome = self.items(&task, &list, (&records, said), &gate, queue, &mut progress)?;
+        let journal = records.into_journal();
+        let ended = Ended { batch: &opened.batch, list: &list, outcome, gate: &gate, shard };
+        let (result, failed) = self.result(&ended, &journal)?;
+        if let Some(folder) = folder {
+            folder.sync()?;
+            folder.replace(plan::files::SUMMARY, (to_line(&result) + "\n").as_bytes())?;
+        }
+        let exit = Exit::of_code(result.exit_code).unwrap_or(Exit::Failed);
+        let printed = progress.finish(&result, &failed, &self.next(&result));
+        match printed {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(Failure::output(format!("cannot write standard output: {error}")))
+            }
+            Ok(()) | Err(_) => Ok(exit),
+        }
+    }
+
+    /// Runs what is to be run.
+    fn items(
+        &self,
+        task: &Task,
+        list: &ItemList,
+        (records, said): (&Records<'_>, Receiver<Said>),
+        gate: &Arc<Gate>,
+        queue: Queue,
+        progress: &mut Progress<'_>,
+    ) -> Result<Outcome, Failure> {
+        let (course, totals) = (&self.arguments.course, &self.arguments.totals);
+        let options = Options {
+            jobs: course.jobs,
+            attempts: course.item_attempts,
+            retry_on: course.retry_on.clone(),
+            max_failures: course.max_failures,
+            drain: course.drain,
+            wall_time: totals.total_wall_time,
+            needs_price: totals.total_cost_usd.is_some(),
+        };
+        let limits = &self.of_items.limits;
+        let of_item = Totals { cost_usd: limits.max_cost_usd, tokens: limits.max_total_tokens };
+        let (spent, dearest) = queue.before();
+        let budget = Budget::open(self.totals(queue.shard()), of_item, spent, dearest);
+        let plan = queue.into_plan(list, records, budget)?;
+        let work = Items { call: self, task };
+        many::run(&work, list, records, (&options, gate), plan, &mut || listen(&said, progress))
+    }
+
+    /// Returns the totals of this call's share.
+    fn totals(&self, shard: Option<Shard>) -> Totals {
+        let totals = &self.arguments.totals;
+        Totals {
+            cost_usd: totals.total_cost_usd.map(|total| shard.map_or(total, |shard| total / f64::from(shard.of()))),
+            tokens: totals.total_tokens.map(|total| shard.map_or(total, |shard| shard.share(total))),
+        }
+    }
+
+    /// Opens the gate for all requests.
+    fn gate(&self, shard: Option<Shard>) -> Arc<Gate> {
+        let totals = &self.arguments.totals;
+        let share = |total: u64| shard.map_or(total, |shard| shard.share(total)).max(1);
+        let gate = Gate::new(Limits {
+            jobs: self.arguments.course.jobs,
+            requests_a_minute: totals.rpm.map(|rpm| u32::try_from(share(rpm.into())).unwrap_or(u32::MAX)),
+            tokens_a_minute: totals.tpm.map(share),
+        });
+        if self.arguments.test.replay.is_some() {
+            // There is no server whose cache could be warm.
+            gate.follow();
+        }
+        Arc::new(gate)
+    }
+
+    fn shard(&self) -> Result<Option<Shard>, error::BatchError> {
+        let Some(text) = &self.arguments.course.shard else { return Ok(None) };
+        let variables = &self.shared.environment.variables;
+        Ok(Some(match text.as_str() {
+            "auto" => Shard::from_environment(&|name| variables.get(name).cloned())?,
+            text => text.parse()?,
+        }))
+    }
+
+    fn context(&self) -> RecipeContext<'_> {
+        let shared = self.shared;
+        RecipeContext {
+            environment: &shared.environment,
+            top: shared.place.top(),
+            root: shared.place.root(),
+            repository: shared.place.repository(),
+            trusted: &shared.trusted,
+            tree: None,
+            state: shared.place.state().ok(),
+        }
+    }
+
+    /// Returns what decides about the answers, besides the items.
+    fn plan(&self, task: &Task) -> Result<plan::Plan, Failure> {
+        let recipe = task.prompt_sha256.is_none().then(|| task.recipe.facts());
+        Ok(plan::Plan {
+            recipe,
+            prompt_sha256: task.prompt_sha256.clone(),
+            policy_sha256: self.policy_sha256.clone(),
+            model: folder::model(self.of_items, self.shared, &task.recipe)?,
+            map: task.map().clone(),
+            flags: folder::flags(self.arguments, self.shared)?,
+        })
+    }
+
+    fn batch(&self, plan: plan::Plan, shard: Option<Shard>) -> Batch {
+        let plan_sha256 = plan.sha256();
+        Batch {
+            schema_version: plan::SCHEMA_VERSION,
+            batch_id: outputs::new_id(),
+            created: jiff::Timestamp::now().to_string(),
+            plan,
+            base: self.shared.place.repository().and_then(|repository| repository.head.clone()),
+            source: source::described(self.arguments),
+            shard: shard.map(Shard::facts),
+            plan_sha256,
+        }
+    }
+
+    fn progress<'o>(&self, out: &'o mut dyn Write, known: Known) -> Progress<'o> {
+        let output = &self.arguments.output;
+        let environment = &self.shared.environment;
+        let is_terminal = std::io::stderr().is_terminal();
+        let screen = if is_terminal { Screen::Live } else { Screen::Plain(Box::new(std::io::stderr())) };
+        let colours = Colours::from_environment(output.color, |name| environment.variables.get(name).cloned());
+        let colour = colours.on(is_terminal);
+        let look = outputs::terminal(environment, &screen, colour);
+        let verbosity = match (output.quiet, output.verbose) {
+            (true, _) => Verbosity::Quiet,
+            (false, 0) => Verbosity::Normal,
+            (false, _) => Verbosity::Verbose,
+        };
+        let usual = if self.arguments.course.out.is_some() { BatchFormat::Text } else { BatchFormat::Jsonl };
+        Progress::begin(out, (screen, look, colour), output.output_format.unwrap_or(usual), verbosity, known)
+    }
+
+    /// Returns how the batch ended, and the items that failed.
+    fn result(
+        &self,
+        ended: &Ended<'_>,
+        journal: &crate::batch::journal::Journal,
+    ) -> Result<(BatchResult, Vec<FailedItem>), Failure> {
+        let Ended { batch, list, outcome, gate, shard } = ended;
+        let exit = outcome.tally.exit(outcome.stop, self.arguments.course.allow_failures, Exit::Ok);
+        let counts = outcome.tally.counts();
+        let notable = queue::notable(list, *shard, journal)?;
+        let failed: Vec<FailedItem> = notable
+            .iter()
+            .filter_map(|item| Some(FailedItem { key: item.key.clone(), exit_code: item.failed? }))
+            .collect();
+        let patches = notable
+            .iter()
+            .filter_map(|item| Some(PatchFacts { key: item.key.clone(), sha256: item.patch_sha256.clone()? }));
+        let (limit, least) = gate.limit();
+        let result = BatchResult {
+            schema_version: plan::SCHEMA_VERSION,
+            batch_id: batch.batch_id.clone(),
+            exit_code: exit.code(),
+            exit_reason: exit.name().to_owned(),
+            plan_sha256: batch.plan_sha256.clone(),
+            items_sha256: list.sha256().to_owned(),
+            items: counts,
+            by_exit_code: outcome.tally.by_code().iter().map(|(code, count)| (code.to_string(), *count)).collect(),
+            usage: journal.usage,
+            cost_usd: journal.cost_usd,
+            duration_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            waited_ms: u64::try_from(gate.waited().as_millis()).unwrap_or(u64::MAX),
+            concurrency: Concurrency { limit, least },
+            shard: shard.map(Shard::facts),
+            combined: Combined {
+                changes: CombinedChanges { mode: "dry-run".to_owned(), ..CombinedChanges::default() },
+                patches: patches.collect(),
+                ..Combined::default()
+            },
+            failed_keys: failed.iter().map(|item| item.key.clone()).collect(),
+            error: error_of(exit, outcome, counts.failed, counts.not_final),
+            ..BatchResult::default()
+        };
+        Ok((result, failed))
+    }
+
+    /// Returns what to call next.
+    fn next(&self, result: &BatchResult) -> Vec<String> {
+        let mut next = Vec::new();
+        if self.arguments.course.out.is_none() {
+            return next;
+        }
+        if result.items.not_final > 0 {
+            next.push("the same command continues with what is not done".to_owned());
+        }
+        if result.items.failed > 0 {
+            next.push("to run the failed items again, add --rerun failed".to_owned());
+        }
+        next
+    }
+}
+
+/// A batch that has ended.
+struct Ended<'a> {
+    batch: &'a Batch,
+    list: &'a ItemList,
+    outcome: Outcome,
+    gate: &'a Gate,
+    shard: Option<Shard>,
+}
+
+/// Prints what is said until nothing more is.
+fn listen(said: &Receiver<Said>, progress: &mut Progress<'_>) {
+    loop {
+        match said.recv_timeout(TICK) {
+            Ok(Said::Start) => progress.start(),
+            Ok(Said::End(ended)) => progress.end(&ended),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        progress.tick();
+    }
+}
+
+/// Returns why a batch did not end well, if one item does not say it.
+fn error_of(exit: Exit, outcome: &Outcome, failed: u64, left: u64) -> Option<RunError> {
+    if let Some(error) = &outcome.error {
+        return Some(error.clone());
+    }
+    let count = |number, noun| crate::emit::words_count(number, noun);
+    let (code, message, retryable) = match (exit, outcome.stop) {
+        (Exit::Failed, Some(Stop::Failures)) => {
+            ("items_failed", format!("{} failed: more than --max-failures", count(failed, "item")), false)
+        }
+        (Exit::Failed, _) => ("items_failed", format!("{} failed", count(failed, "item")), false),
+        (Exit::Unavailable, Some(Stop::Unavailable)) => {
+            ("unavailable", "the provider is unavailable: no item got an answer".to_owned(), true)
+        }
+        (Exit::Unavailable, _) => ("unavailable", format!("{} left that may work later", count(left, "item")), true),
+        _ => return None,
+    };
+    Some(RunError { code: code.to_owned(), message, retryable, ..RunError::default() })
+}

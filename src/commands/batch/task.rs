@@ -1,0 +1,140 @@
+//! Decides what is done with each item: a recipe, or one that is made of a prompt, and which values it takes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::{Map, Value, json};
+
+use super::error::BatchError;
+use crate::base::Diagnostic;
+use crate::base::digest::sha256;
+use crate::batch::item::Item;
+use crate::cli::batch::BatchArgs;
+use crate::recipe::file::{Param, ParamType};
+use crate::recipe::{Recipe, parse, render};
+use crate::run::error::{Failure, RecipeError};
+use crate::run::recipe::RecipeContext;
+
+/// The name by which messages call the recipe that is made of a prompt.
+const OF_PROMPT: &str = "prompt";
+
+/// A field of the item in a prompt.
+static FIELD: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\bitem\.([A-Za-z_][A-Za-z0-9_]*)").expect("a valid pattern"));
+
+/// What is done with each item.
+pub(super) struct Task {
+    /// The recipe.
+    pub(super) recipe: Recipe,
+    /// The digest of the prompt that it is made of, if it is.
+    pub(super) prompt_sha256: Option<String>,
+    /// What the owner should know.
+    pub(super) warnings: Vec<String>,
+    params: BTreeMap<String, Param>,
+    /// Parameters that flags set.
+    fixed: BTreeSet<String>,
+    map: BTreeMap<String, String>,
+    trusts: bool,
+}
+
+impl Task {
+    /// Finds the recipe, or makes one of the prompt.
+    pub(super) fn open(arguments: &BatchArgs, context: &RecipeContext<'_>) -> Result<Task, Failure> {
+        let of_files = !arguments.source.each.is_empty();
+        let trusts = arguments.items.trust_items;
+        let (mut recipe, prompt_sha256) = match (&arguments.task.recipe, &arguments.task.prompt) {
+            (Some(word), _) => (context.find(word)?, None),
+            (None, prompt) => {
+                let text = prompt.as_deref().unwrap_or_default();
+                (of_prompt(text, of_files, trusts)?, Some(sha256(text.as_bytes())))
+            }
+        };
+        if arguments.context.strict && prompt_sha256.is_none() && !recipe.warnings.is_empty() {
+            return Err(RecipeError::Wrong(recipe.warnings).into());
+        }
+        // What the owner of a recipe should know is said once, and nobody owns one that is made of a prompt.
+        let warnings = std::mem::take(&mut recipe.warnings);
+        let warnings = warnings.iter().filter(|_| prompt_sha256.is_none()).map(Diagnostic::brief).collect();
+        let params = recipe.params();
+        let map: BTreeMap<String, String> = arguments.items.map.iter().cloned().collect();
+        if let Some(param) = map.keys().find(|param| !params.contains_key(*param)) {
+            return Err(BatchError::MapParam { param: param.clone() }.into());
+        }
+        let name = |param: &String| param.split('=').next().unwrap_or_default().to_owned();
+        let fixed = arguments.task.params.iter().map(name).collect();
+        Ok(Task { recipe, prompt_sha256, warnings, params, fixed, map, trusts })
+    }
+
+    /// Returns the map as `batch.json` has it.
+    pub(super) fn map(&self) -> &BTreeMap<String, String> {
+        &self.map
+    }
+
+    /// Returns the values that an item gives. A stranger's text goes only where it is fenced, or where a rule says which
+    /// texts there can be.
+    pub(super) fn values(&self, item: &Item) -> Result<Map<String, Value>, BatchError> {
+        let mut values = Map::new();
+        for (name, param) in self.params.iter().filter(|(name, _)| !self.fixed.contains(*name)) {
+            let field = self.map.get(name).unwrap_or(name);
+            let Some(value) = item.field(field).filter(|value| !value.is_null()) else { continue };
+            if !self.trusts && !takes_strangers(param) {
+                return Err(BatchError::Trusts(name.clone()));
+            }
+            values.insert(name.clone(), value.clone());
+        }
+        Ok(values)
+    }
+
+    /// Looks at the first item more closely: what is wrong with it is wrong with the call.
+    pub(super) fn check_first(&self, item: &Item) -> Result<Map<String, Value>, BatchError> {
+        for (param, field) in &self.map {
+            if item.field(field).is_none() {
+                let (param, field, key) = (param.clone(), field.clone(), item.key.clone());
+                return Err(BatchError::MapField { param, field, key });
+            }
+        }
+        self.values(item)
+    }
+
+    /// Refuses items of which nothing is used: each would get the same answer.
+    pub(super) fn check_use(item: &Item, values: &Map<String, Value>) -> Result<(), BatchError> {
+        if !values.is_empty() {
+            return Ok(());
+        }
+        let fields = item.fields.keys().cloned().collect::<Vec<_>>().join(", ");
+        Err(BatchError::NothingTaken { key: item.key.clone(), fields })
+    }
+}
+
+/// Tells whether a parameter may take a stranger's text.
+fn takes_strangers(param: &Param) -> bool {
+    let is_plain = match param.r#type {
+        ParamType::Integer | ParamType::Number | ParamType::Boolean | ParamType::Path | ParamType::Enum => true,
+        ParamType::String | ParamType::List => false,
+    };
+    param.untrusted || param.pattern.is_some() || param.r#enum.is_some() || is_plain
+}
+
+/// Makes a recipe of a prompt that sees the fields of an item and nothing else.
+fn of_prompt(text: &str, of_files: bool, trusts: bool) -> Result<Recipe, Failure> {
+    let used: BTreeSet<String> = FIELD.captures_iter(text).map(|found| found[1].to_owned()).collect();
+    let template = FIELD.replace_all(text, "params.$1");
+    let names = render::names(&template).map_err(|problem| BatchError::Prompt(problem.message))?;
+    let known: BTreeSet<String> = used.iter().map(|name| format!("params.{name}")).collect();
+    if let Some(unknown) = names.iter().find(|name| !known.contains(*name)) {
+        return Err(BatchError::Prompt(format!("it uses `{unknown}`, and sees only fields of the item")).into());
+    }
+    let param = |name: &String| match of_files && name == "path" {
+        true => json!({"type": "path", "description": "The file."}),
+        false => json!({"type": "string", "description": "A field of the item.", "untrusted": !trusts}),
+    };
+    let params: Map<String, Value> = used.iter().map(|name| (name.clone(), param(name))).collect();
+    let description = "One prompt for many items.";
+    let file =
+        json!({"recipe": 1, "name": OF_PROMPT, "description": description, "params": params, "prompt": template});
+    let bytes = file.to_string();
+    let parsed = parse::parse(OF_PROMPT, bytes.as_bytes()).map_err(|error| RecipeError::Wrong(vec![error]))?;
+    let texts = [(OF_PROMPT.to_owned(), bytes)].into();
+    Ok(Recipe::check(parsed, OF_PROMPT, OF_PROMPT, &texts).map_err(RecipeError::Wrong)?)
+}
