@@ -319,7 +319,7 @@ output: {kind: changes}
     let answer = |request: &Value| {
         let messages = request["messages"].as_array().unwrap();
         let prompt = messages[1].to_string();
-        let name = if prompt.contains("src/a.rs") { "a" } else { "b" };
+        let name = if prompt.contains("Document the file src/a.rs") { "a" } else { "b" };
         match messages.len() {
             2 => call("write_file", json!({"file_path": format!("src/{name}.rs"), "content": format!("//! {name}\n")})),
             4 => call("glob", json!({"pattern": "src/**"})),

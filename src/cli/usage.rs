@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
+use super::batch::OTHER_VERBS;
 use super::run::RunArgs;
 use super::{Cli, Command, help, yargs};
 use crate::emit::Format;
@@ -73,7 +74,7 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
         _ => {
             let (message, tip) = message_of(&error);
             let unknown = error.kind() == ErrorKind::UnknownArgument;
-            let tip = unknown.then(|| instead_of_flag(&arguments)).flatten().map(str::to_owned).or(tip);
+            let tip = unknown.then(|| instead_of(&arguments)).flatten().map(str::to_owned).or(tip);
             let see = format!("see {}", help_for(&arguments));
             wrong(message, Some(tip.map_or(see.clone(), |tip| format!("{tip}; {see}"))))
         }
@@ -154,11 +155,23 @@ const OTHER_FLAGS: [(&str, &str); 24] = [
     ("--worktree", "commit to a branch with --branch NAME"),
 ];
 
+/// Returns the replacement of what Qwen Code has and is unknown here.
+fn instead_of(arguments: &[OsString]) -> Option<&'static str> {
+    instead_of_flag(arguments).or_else(|| instead_of_verb(arguments))
+}
+
 /// Returns the replacement of the first flag of Qwen Code that does not exist here.
 fn instead_of_flag(arguments: &[OsString]) -> Option<&'static str> {
     let names = arguments.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()?.split('=').next());
     let mut found = names.filter_map(|name| OTHER_FLAGS.iter().find(|(flag, _)| *flag == name));
     found.next().map(|(_, instead)| *instead)
+}
+
+/// Returns the replacement of a word that Qwen Code has after `batch`.
+fn instead_of_verb(arguments: &[OsString]) -> Option<&'static str> {
+    let is_batch = arguments.get(1).is_some_and(|command| command == "batch");
+    let verb = arguments.get(2)?.to_str().filter(|_| is_batch)?;
+    OTHER_VERBS.contains(&verb).then_some("write `qwen batch --items FILE --recipe NAME --out DIR`")
 }
 
 /// Refuses a command of Qwen Code as the prompt: it would be sent to the model as text.
@@ -320,6 +333,12 @@ mod tests {
         assert_eq!(ok("-p update").run.input.prompt.as_deref(), Some("update"));
         assert_eq!(ok("-- update it").run.input.words, ["update", "it"]);
         assert_eq!(ok("please update").run.input.words, ["please", "update"]);
+    }
+
+    #[test]
+    fn a_verb_of_qwen_codes_batch_is_refused_with_what_replaces_it() {
+        assert!(wrong("batch submit x.jsonl").1.contains("qwen batch --items FILE"));
+        assert!(!wrong("batch anything").1.contains("--items"));
     }
 
     #[test]

@@ -312,7 +312,14 @@ mod tests {
             duration_ms: 61_000,
             ..BatchResult::default()
         };
-        insta::assert_snapshot!(summary(&result, (&failed, &reasons), &["next: the same command".into()]), @"");
+        let text = summary(&result, (&failed, &reasons), &["next: the same command".into()]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("fail b") && lines[0].ends_with("x 64 verify: it broke"), "{text}");
+        assert!(!text.contains('\u{202e}'), "{text}");
+        assert_eq!(lines[1], "2 of 3 items done · ok 1 · failed 1 · not done 1");
+        assert_eq!(lines[2..4], ["    0 ok           1", "   64 verify       1"]);
+        assert!(lines[4].starts_with("1.2k tokens · 25% of the input cached · $0.50 · "), "{text}");
+        assert_eq!(lines[5..], ["next: the same command"]);
     }
 
     #[test]

@@ -315,3 +315,51 @@ impl Body for PacedBody {
         self.inner.abandon(end);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    fn gate(jobs: u32) -> Gate {
+        let gate = Gate::new(Limits { jobs, requests_a_minute: None, tokens_a_minute: None });
+        gate.follow();
+        gate
+    }
+
+    #[tokio::test]
+    async fn a_request_of_an_item_that_has_begun_goes_before_the_first_of_a_new_one() {
+        let (gate, order) = (gate(1), Mutex::new(Vec::new()));
+        let first = gate.enter(true, 0).await;
+        let one = |is_new: bool| {
+            let (gate, order) = (&gate, &order);
+            async move {
+                let pass = gate.enter(is_new, 0).await;
+                order.lock().unwrap().push(is_new);
+                gate.leave(pass, Answer::Good);
+            }
+        };
+        tokio::join!(one(true), one(false), async { gate.leave(first, Answer::Good) });
+        assert_eq!(*order.lock().unwrap(), [false, true]);
+    }
+
+    #[tokio::test]
+    async fn a_gate_that_is_closed_lets_no_item_begin_and_those_that_have_begun_end() {
+        let gate = gate(4);
+        gate.close();
+        assert!(gate.enter(true, 0).now_or_never().is_none());
+        assert!(gate.enter(false, 0).now_or_never().is_some());
+        assert!(gate.state().waiting.is_empty(), "who gives up leaves the queue");
+    }
+
+    #[tokio::test]
+    async fn what_an_item_waits_for_its_turn_is_counted_once() {
+        let waits = Waits::default();
+        let (first, second) = (waits.wait(), waits.wait());
+        drop(first);
+        assert!(waits.state().since.is_some());
+        drop(second);
+        assert!(waits.state().since.is_none() && !waits.has_begun());
+    }
+}

@@ -232,7 +232,7 @@ fn serve(stream: &TcpStream, state: &State) -> std::io::Result<()> {
             whole(&mut writer, 200, &[], &models)?;
             continue;
         }
-        let _place = Place::take(state);
+        let place = Place::take(state);
         let made = state.maker.as_ref().map(|make| match state.is_over_full() {
             true => {
                 state.refused.fetch_add(1, Ordering::SeqCst);
@@ -245,6 +245,8 @@ fn serve(stream: &TcpStream, state: &State) -> std::io::Result<()> {
             // Answers overlap, as those of a real server do.
             std::thread::sleep(Duration::from_millis(10));
         }
+        // A place is free before the client has read the answer that was made in it.
+        drop(place);
         let number = {
             let mut requests = state.requests.lock().unwrap();
             state.heads.lock().unwrap().push(head);
