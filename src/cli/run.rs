@@ -8,6 +8,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use super::values::{count, dollars, duration, not_blank, positive, share, size, temperature};
 use super::workspace::WorkspaceArgs;
 use crate::emit::{Colour, Format, Verbosity};
+use crate::recipe::file::Confidence;
 
 /// The flags of `run`.
 #[derive(Debug, Clone, Default, Args)]
@@ -408,6 +409,9 @@ pub struct OutputArgs {
     /// End with exit code 3 if a finding is at least this severe [default: the recipe's choice]
     #[arg(long, value_name = "LEVEL")]
     pub fail_on: Option<FailOn>,
+    /// Count only findings that the model is at least this sure of [default: the recipe's choice]
+    #[arg(long, value_name = "LEVEL")]
+    pub fail_confidence: Option<Confidence>,
     /// When to use colours
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub color: Colour,

@@ -97,6 +97,7 @@ pub(super) fn local(
     for finding in looked.findings.iter_mut().filter(|_| !repository.prefix.is_root()) {
         finding.path = format!("{}/{}", repository.prefix, finding.path);
     }
+    findings::number(&mut looked.findings);
     Ok(looked)
 }
 

@@ -1,11 +1,7 @@
-//! Prepares a run's findings for the writers of other formats: with their rules and a stable fingerprint.
-
-use std::collections::BTreeMap;
+//! Prepares a run's findings for the writers of other formats: with their rules and places.
 
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
-use crate::base::digest::hex;
 use crate::event::{FindingPlace, RuleFacts, RunFinished, RunStarted};
 
 /// A finding.
@@ -24,7 +20,7 @@ pub(super) struct Found {
     #[serde(default)]
     pub(super) suggestion: Option<Suggested>,
     /// The same for the same finding of a later run, wherever its lines are by then.
-    #[serde(skip)]
+    #[serde(default)]
     pub(super) fingerprint: String,
     #[serde(skip)]
     pub(super) place: FindingPlace,
@@ -78,22 +74,12 @@ pub(super) struct Findings {
 impl Findings {
     /// Reads what the run found. A value that is not a finding is left out: nothing could be said of it.
     pub(super) fn read(started: Option<&RunStarted>, end: &RunFinished) -> Findings {
-        let mut seen = BTreeMap::new();
         let mut all = Vec::new();
         for (number, value) in end.findings.iter().enumerate() {
             let Ok(mut found) = Found::deserialize(value) else { continue };
             found.end_line = found.end_line.max(found.start_line);
             found.place = end.places.get(number).copied().unwrap_or_default();
             all.push(found);
-        }
-        // Equal lines are numbered by their order in the file, whatever the order of the result.
-        let mut by_place: Vec<usize> = (0..all.len()).collect();
-        by_place.sort_by_key(|at| (all[*at].path.clone(), all[*at].start_line));
-        for at in by_place {
-            let content = fingerprint(&all[at], 0);
-            let occurrence = seen.entry(content).and_modify(|count| *count += 1).or_insert(0_u64);
-            let name = fingerprint(&all[at], *occurrence);
-            all[at].fingerprint = name;
         }
         let declared: &[RuleFacts] = started.map_or(&[], |started| &started.rules);
         let mut rules: Vec<_> = declared
@@ -113,20 +99,6 @@ impl Findings {
             has_diff: !end.places.is_empty(),
         }
     }
-}
-
-/// Hashes what does not change when lines move: the rule, the path, the quoted text without whitespace, and its number
-/// among equal ones. The line number and the model's text are not part of it.
-fn fingerprint(found: &Found, occurrence: u64) -> String {
-    let normal: Vec<String> =
-        found.quote.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    let mut hash = Sha256::new();
-    for part in [found.rule_id.as_str(), &found.path, normal.join("\n").trim(), &occurrence.to_string()] {
-        // The length keeps apart what would run together.
-        hash.update(part.len().to_le_bytes());
-        hash.update(part.as_bytes());
-    }
-    hex(&hash.finalize()[..16])
 }
 
 /// Returns a replacement as the lines that it is, without the newline that ends the last one.
@@ -162,25 +134,6 @@ mod tests {
     fn finding(line: u64, quote: &str, message: &str) -> Value {
         json!({"rule_id": "bug", "severity": "error", "path": "src/a.rs", "start_line": line, "end_line": line,
                "quote": quote, "message": message, "confidence": "high"})
-    }
-
-    fn names(findings: Value) -> Vec<String> {
-        example(findings).all.into_iter().map(|found| found.fingerprint).collect()
-    }
-
-    #[test]
-    fn a_fingerprint_stays_when_lines_move_are_indented_or_are_described_anew() {
-        let before = names(json!([finding(3, "  a / b;", "divides by zero")]));
-        assert_eq!(before, names(json!([finding(90, "\ta  /  b;", "may divide by zero")])));
-        assert_ne!(before, names(json!([finding(3, "a / c;", "divides by zero")])));
-    }
-
-    #[test]
-    fn equal_lines_have_names_of_their_own_by_their_order_in_the_file() {
-        let two = names(json!([finding(9, "x();", "m"), finding(3, "x();", "m")]));
-        assert_ne!(two[0], two[1]);
-        let moved = names(json!([finding(5, "x();", "m"), finding(11, "x();", "m")]));
-        assert_eq!(moved, [two[1].clone(), two[0].clone()]);
     }
 
     #[test]

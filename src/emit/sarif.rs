@@ -45,8 +45,10 @@ fn result(found: &Found, findings: &Findings) -> Value {
             "artifactLocation": location,
             "region": {"startLine": found.start_line, "endLine": found.end_line},
         }}],
-        "partialFingerprints": {"qwenFinding/v1": found.fingerprint},
     });
+    if !found.fingerprint.is_empty() {
+        result["partialFingerprints"] = json!({"qwenFinding/v1": found.fingerprint});
+    }
     if let Some(index) = findings.rules.iter().position(|(id, _, _)| *id == found.rule_id) {
         result["ruleIndex"] = json!(index);
     }
@@ -95,7 +97,7 @@ mod tests {
     fn log(suggestion: Value) -> Value {
         sarif(&example(json!([{
             "rule_id": "bug", "severity": "error", "path": "src/a b:ü.rs", "start_line": 2, "end_line": 3,
-            "quote": "a\nb", "message": "m", "confidence": "high", "suggestion": suggestion,
+            "quote": "a\nb", "message": "m", "confidence": "high", "suggestion": suggestion, "fingerprint": "24d17183eed467aebe4a20ac99eb18d4",
         }])))
     }
 

@@ -415,6 +415,8 @@ impl Checker<'_> {
             (output.filter.is_some(), is_findings, "filter"),
             (output.max_findings.is_some(), is_findings, "max_findings"),
             (output.fail_on.is_some(), is_findings, "fail_on"),
+            (output.fail_confidence.is_some(), is_findings, "fail_confidence"),
+            (output.min_confidence.is_some(), is_findings, "min_confidence"),
             (output.max_chars.is_some(), output.kind == OutputKind::Message, "max_chars"),
             (output.repairs.is_some(), is_json || is_findings, "repairs"),
         ] {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use super::cases::{TestCase, TestCheck, TestExpect};
 use super::places::Places;
 pub use super::results::{
-    Body, Filter, GitWishes, IfNoChanges, Incomplete, LocalRule, Output, OutputKind, Rule, Severity,
+    Body, Confidence, Filter, GitWishes, IfNoChanges, Incomplete, LocalRule, Output, OutputKind, Rule, Severity,
 };
 pub use super::scalar::{Given, Text, Time};
 pub use super::texts::Kind;

@@ -23,6 +23,10 @@ pub struct Output {
     pub repairs: Option<u32>,
     /// The least severe finding that fails the run.
     pub fail_on: Option<Severity>,
+    /// How sure the model must be of a finding that fails the run [default: medium].
+    pub fail_confidence: Option<Confidence>,
+    /// How sure the model must be of a finding; others are dropped [default: low].
+    pub min_confidence: Option<Confidence>,
     /// Which findings count.
     pub filter: Option<Filter>,
     /// The most findings.
@@ -100,6 +104,21 @@ pub enum Severity {
     Error,
     /// In `fail_on` only: no finding.
     Never,
+}
+
+/// How sure the model is of a finding; ordered.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema, clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// A guess.
+    #[default]
+    Low,
+    /// Likely.
+    Medium,
+    /// Certain.
+    High,
 }
 
 /// Which findings count.

@@ -2,11 +2,12 @@
 
 use std::path::{Component, Path};
 
-use super::findings::{Confidence, Finding, Shown, Source};
+use super::findings::{Finding, Source};
+use super::new_side::Shown;
 use crate::base::digest::sha256;
 use crate::policy::protected::{fold, secret_name};
 use crate::policy::redact::{Kind, Secrets};
-use crate::recipe::file::{LocalRule, Severity};
+use crate::recipe::file::{Confidence, LocalRule, Severity};
 
 /// Findings at most; more say nothing new.
 const MOST: usize = 100;
@@ -93,7 +94,9 @@ pub fn problems(file: &Changed, path: &str, lines: Option<&Shown>, rules: &Rules
             message,
             confidence: Confidence::High,
             suggestion: None,
+            fingerprint: String::new(),
             source: Source::Local,
+            dismissed: false,
         });
     };
     let added = || lines.into_iter().flatten().filter(|(_, (_, is_added))| *is_added);
@@ -195,7 +198,7 @@ fn deceives(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::findings::new_side;
+    use crate::verify::new_side::new_side;
 
     fn rules(raw: &str, diff: &str) -> Vec<String> {
         let side = new_side(diff);

@@ -2,13 +2,16 @@
 //!
 //! Performs no I/O: `run` runs the checks, `policy` judges their commands.
 
+pub mod anchor;
 pub mod comments;
 pub mod findings;
 pub mod guards;
 pub mod local;
+pub mod new_side;
 pub mod parts;
 pub mod review;
 pub mod shape;
+pub mod suggestion;
 
 use std::sync::LazyLock;
 

@@ -2,7 +2,14 @@
 
 use std::borrow::Cow;
 
+use super::new_side::Hunk;
 use crate::change::git_name;
+
+/// The most bytes of a line that a model is shown.
+pub const LINE_BYTES: usize = 2_000;
+
+/// Stands for a header that git would not write.
+const NO_HUNK: Hunk = Hunk { old_start: 1, old_lines: 1, start: 1, lines: 1 };
 
 /// How much of a change is shown, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +80,12 @@ pub fn shortened_line(line: &str, most: usize) -> Cow<'_, str> {
     format!("{}[... {} bytes not shown ...]{}", &line[..start], end - start, &line[end..]).into()
 }
 
+/// Returns lines of a file as a model is shown them in a diff, without the mark.
+pub fn as_shown(lines: &str) -> String {
+    let shown = |line: &str| shortened_line(&format!("+{line}"), LINE_BYTES)[1..].to_owned();
+    lines.split('\n').map(shown).collect::<Vec<_>>().join("\n")
+}
+
 /// Returns the files of a diff, each from its header to its last hunk.
 fn sections(diff: &str) -> impl Iterator<Item = &str> {
     // Lines of hunks begin with a mark, so that none of them looks like a header.
@@ -120,10 +133,11 @@ fn shortened(section: &str, sizes: Sizes) -> (String, Option<String>) {
         return (text, named(long, None));
     };
     let whole = hunks.iter().skip(1).copied().rfind(|hunk| *hunk <= most);
-    let end = Hunk::at(&text[*last..]).end();
+    let hunk = |at: usize| Hunk::at(&text[at..]).unwrap_or(NO_HUNK);
+    let end = hunk(*last).end();
     let (kept, from) = match whole {
-        Some(end) => (text[..end].to_owned(), Hunk::at(&text[end..]).start),
-        None => Hunk::at(&text[*first..]).cut(&text, *first, most),
+        Some(end) => (text[..end].to_owned(), hunk(end).start),
+        None => cut(hunk(*first), &text, *first, most),
     };
     let lines = format!("{from}-{}", end.max(from));
     let note = format!("[The change of this file continues in lines {lines}; they are not shown.]\n");
@@ -137,8 +151,8 @@ fn with_shorter_lines(section: &str, most: usize) -> (String, Vec<u64>) {
     for line in section.split_inclusive('\n') {
         let bare = line.strip_suffix('\n');
         let shown = shortened_line(bare.unwrap_or(line), most);
-        if line.starts_with("@@ ") {
-            number = Hunk::at(line).start;
+        if let Some(hunk) = Hunk::at(line) {
+            number = hunk.start;
         } else if line.starts_with(['+', ' ']) {
             long.extend((line.starts_with('+') && matches!(shown, Cow::Owned(_))).then_some(number));
             number += 1;
@@ -155,48 +169,21 @@ fn named(lines: Vec<u64>, more: Option<String>) -> Option<String> {
     (!all.is_empty()).then(|| all.join(","))
 }
 
-/// The header of a hunk.
-struct Hunk {
-    old_start: u64,
-    /// The first line on the new side.
-    start: u64,
-    lines: u64,
-}
-
-impl Hunk {
-    /// Reads the header at the beginning of a text.
-    fn at(text: &str) -> Hunk {
-        let range = |mark: char| {
-            let range = text.split(' ').find_map(|word| word.strip_prefix(mark)).unwrap_or_default();
-            let range = range.split_whitespace().next().unwrap_or_default();
-            let (start, lines) = range.split_once(',').unwrap_or((range, "1"));
-            (start.parse().unwrap_or(1), lines.parse().unwrap_or(1))
-        };
-        let ((old_start, _), (start, lines)) = (range('-'), range('+'));
-        Hunk { old_start, start, lines }
-    }
-
-    /// Returns its last line on the new side.
-    fn end(&self) -> u64 {
-        (self.start + self.lines).saturating_sub(1)
-    }
-
-    /// Cuts the first hunk of a file, which begins `at` this place, behind a line, and counts in its header what is
-    /// left. Returns the text, and the number of the first line that is missing.
-    fn cut(&self, text: &str, at: usize, most: usize) -> (String, u64) {
-        let body = text[at..].find('\n').map_or(text.len(), |line| at + line + 1);
-        let (mut end, mut old, mut new) = (body, 0, 0);
-        for line in text[body..].split_inclusive('\n') {
-            if line.starts_with("@@ ") || end + line.len() > most {
-                break;
-            }
-            end += line.len();
-            old += u64::from(!line.starts_with(['+', '\\']));
-            new += u64::from(!line.starts_with(['-', '\\']));
+/// Cuts the first hunk of a file, which begins `at` this place, behind a line, and counts in its header what is left.
+/// Returns the text, and the number of the first line that is missing.
+fn cut(hunk: Hunk, text: &str, at: usize, most: usize) -> (String, u64) {
+    let body = text[at..].find('\n').map_or(text.len(), |line| at + line + 1);
+    let (mut end, mut old, mut new) = (body, 0, 0);
+    for line in text[body..].split_inclusive('\n') {
+        if line.starts_with("@@ ") || end + line.len() > most {
+            break;
         }
-        let header = format!("@@ -{},{old} +{},{new} @@\n", self.old_start, self.start);
-        (format!("{}{header}{}", &text[..at], &text[body..end]), self.start + new)
+        end += line.len();
+        old += u64::from(!line.starts_with(['+', '\\']));
+        new += u64::from(!line.starts_with(['-', '\\']));
     }
+    let header = format!("@@ -{},{old} +{},{new} @@\n", hunk.old_start, hunk.start);
+    (format!("{}{header}{}", &text[..at], &text[body..end]), hunk.start + new)
 }
 
 #[cfg(test)]

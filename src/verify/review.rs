@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::findings::{Finding, NewSide};
+use super::findings::Finding;
+use super::new_side::NewSide;
 
 /// Files that are named at most.
 const MOST: usize = 500;

@@ -31,7 +31,7 @@ use crate::run::rules::judge::RunPolicyCheck;
 use crate::run::runner::servers::Renewing;
 use crate::run::stages::Setup;
 use crate::tools::ToolContext;
-use crate::verify::findings::Sources;
+use crate::verify::anchor::Sources;
 use crate::verify::review::Review;
 
 /// What a conversation is held with.
@@ -171,7 +171,7 @@ impl Conversation<'_> {
             prefix: prefix.as_deref().unwrap_or_default(),
             diff: review.map(|review| &review.side),
             file: &|path: &str| self.setup.readable(self.stage, right, path),
-            masked: &|line: &str| (self.setup.masking.mask)(line.to_owned()).0,
+            masked: &|text: &str| (self.setup.masking.mask)(text.to_owned()).0,
         };
         self.setup.wanted.anchor(&mut answer.taken, review, &sources);
         answer

@@ -7,9 +7,10 @@ use crate::exit::Exit;
 use crate::model::ToolSpec;
 use crate::model::coerce::Parameters;
 use crate::model::repair::{self, Fragment, Reading};
-use crate::recipe::file::{Filter, Incomplete, Output, OutputKind, Rule, Severity};
+use crate::recipe::file::{Incomplete, Output, OutputKind, Rule};
 use crate::tool_name::ToolId;
-use crate::verify::findings::{self, Finding, Sources};
+use crate::verify::anchor::{self, Sources, Wanted};
+use crate::verify::findings::{self, Gate, Reported};
 use crate::verify::review::{Coverage, Review};
 
 use crate::run::error::{AnswerError, Failure};
@@ -29,10 +30,8 @@ pub struct AnswerSpec {
     /// Answers of several conversations can be put together.
     pub merges: bool,
     kind: OutputKind,
-    rules: Vec<Rule>,
-    filter: Filter,
-    most: usize,
-    fail_on: Severity,
+    wanted: Wanted,
+    gate: Gate,
     incomplete: Incomplete,
     max_chars: usize,
     validator: Option<jsonschema::Validator>,
@@ -95,18 +94,18 @@ impl Answer {
 
 impl AnswerSpec {
     /// Combines the recipe's output and the flags.
-    pub fn new(
-        output: &Output,
-        json_schema: Option<Value>,
-        fail_on: Option<Severity>,
-    ) -> Result<AnswerSpec, AnswerError> {
-        let rules = output.rules.clone().unwrap_or_default();
-        let most = output.max_findings.unwrap_or(MAX_FINDINGS);
+    pub fn new(output: &Output, json_schema: Option<Value>, gate: Gate) -> Result<AnswerSpec, AnswerError> {
+        let wanted = Wanted {
+            rules: output.rules.clone().unwrap_or_default(),
+            filter: output.filter.unwrap_or_default(),
+            min_confidence: output.min_confidence.unwrap_or_default(),
+            most: output.max_findings.unwrap_or(MAX_FINDINGS),
+        };
         let merges = output.kind == OutputKind::Findings && json_schema.is_none();
         let schema = match (json_schema, output.kind) {
             (Some(schema), _) => Some(schema),
             (None, OutputKind::Json) => output.schema.clone(),
-            (None, OutputKind::Findings) => Some(findings::schema(&rules, most)),
+            (None, OutputKind::Findings) => Some(findings::schema(&wanted.rules, wanted.most)),
             (None, OutputKind::Text | OutputKind::Changes | OutputKind::Message) => None,
         };
         let validator = schema
@@ -119,10 +118,8 @@ impl AnswerSpec {
             merges,
             repairs: output.repairs.unwrap_or(REPAIRS),
             kind: output.kind,
-            rules,
-            filter: output.filter.unwrap_or_default(),
-            most,
-            fail_on: fail_on.or(output.fail_on).unwrap_or(Severity::Error),
+            wanted,
+            gate,
             incomplete: output.incomplete.unwrap_or_default(),
             max_chars: output.max_chars.unwrap_or(4_000),
             validator,
@@ -136,7 +133,7 @@ impl AnswerSpec {
             description: rule.description.value.clone(),
             severity: rule.severity.map(|severity| format!("{severity:?}").to_lowercase()),
         };
-        self.rules.iter().map(facts).collect()
+        self.wanted.rules.iter().map(facts).collect()
     }
 
     /// Returns what the model is told about its answer.
@@ -254,20 +251,21 @@ impl AnswerSpec {
             return;
         }
         let given = taken.structured.as_ref().and_then(|value| value.get("findings")).cloned().unwrap_or_default();
-        let given: Vec<Finding> = serde_json::from_value(given).unwrap_or_default();
-        let anchored = findings::anchor(given, &self.rules, self.filter, self.most, sources);
+        let given: Vec<Reported> = serde_json::from_value(given).unwrap_or_default();
+        let anchored = anchor::anchor(given, &self.wanted, sources);
         let mut all = review.map(|review| review.local.clone()).unwrap_or_default();
         taken.places = all.iter().map(|local| sources.place(local)).collect();
         taken.places.extend(anchored.places);
         all.extend(anchored.findings);
         let is_incomplete = review.is_some_and(|review| review.coverage.is_incomplete());
-        taken.fails = findings::fails(&all, self.fail_on) || is_incomplete && self.incomplete == Incomplete::Fail;
+        taken.fails = self.gate.fails(&all) || is_incomplete && self.incomplete == Incomplete::Fail;
         for (reason, number) in anchored.dropped {
             *taken.dropped.entry(reason).or_default() += number;
         }
         for finding in all.iter_mut().filter(|_| !sources.prefix.is_empty()) {
             finding.path = format!("{}/{}", sources.prefix, finding.path);
         }
+        findings::number(&mut all);
         taken.findings = all.iter().filter_map(|finding| serde_json::to_value(finding).ok()).collect();
         let coverage = review.map(|review| &review.coverage);
         // A schema of the caller's own stays as it is.
@@ -411,10 +409,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::recipe::file::{Confidence, Severity};
+
+    const GATE: Gate = Gate { fail_on: Severity::Error, fail_confidence: Confidence::Medium };
 
     fn wanted() -> AnswerSpec {
         let schema = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}});
-        AnswerSpec::new(&Output::default(), Some(schema), None).unwrap()
+        AnswerSpec::new(&Output::default(), Some(schema), GATE).unwrap()
     }
 
     #[test]
@@ -447,11 +448,11 @@ mod tests {
         assert_eq!(wanted.take(None, &repeated).unwrap().structured, Some(json!({"n": 8})));
         assert_eq!(wanted.take(None, "[8]").unwrap_err(), "the answer has a list instead of a JSON object");
         let output = Output { kind: OutputKind::Findings, ..Output::default() };
-        let findings = AnswerSpec::new(&output, None, None).unwrap();
+        let findings = AnswerSpec::new(&output, None, GATE).unwrap();
         let finding = |rule: &str| json!({"rule_id": rule, "severity": "note", "path": "a", "start_line": "1", "end_line": 1, "quote": "q", "message": "m", "confidence": "low"});
         let rules: Vec<Rule> = vec![findings::rule("known", Severity::Note)];
         let output = Output { kind: OutputKind::Findings, rules: Some(rules), ..Output::default() };
-        let of_rules = AnswerSpec::new(&output, None, None).unwrap();
+        let of_rules = AnswerSpec::new(&output, None, GATE).unwrap();
         let taken = of_rules.take(None, &json!([finding("made-up"), finding("known")]).to_string()).unwrap();
         assert_eq!(taken.structured.unwrap()["findings"][0]["rule_id"], "known");
         assert_eq!(taken.dropped, [("misfit".to_owned(), 1)].into());
@@ -464,7 +465,7 @@ mod tests {
     #[test]
     fn a_message_is_plain_and_short() {
         let output = Output { kind: OutputKind::Message, max_chars: Some(6), ..Output::default() };
-        let wanted = AnswerSpec::new(&output, None, None).unwrap();
+        let wanted = AnswerSpec::new(&output, None, GATE).unwrap();
         let taken = wanted.take(None, "```\nfix:\u{1b} all the things\n```").unwrap();
         assert_eq!(taken.text.as_deref(), Some("fix: a"));
     }

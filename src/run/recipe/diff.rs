@@ -14,8 +14,9 @@ use crate::policy::redact::Secrets;
 use crate::policy::{Facts, Policy};
 use crate::recipe::file::{Context, DiffKind, Generated, LocalRule, Text};
 use crate::run::recipe::from_hook::{git_of, is_generated};
-use crate::verify::findings::{self, Finding, NewSide};
+use crate::verify::findings::Finding;
 use crate::verify::local::{self, Changed, Rules};
+use crate::verify::new_side::{NewSide, new_side};
 use crate::verify::review::{Class, NotLookedAt, Review};
 
 /// The tree without files, for a repository without a commit.
@@ -138,7 +139,7 @@ impl ChangeReader<'_> {
         }
         let text = if shown.is_empty() { String::new() } else { asked.diff(&[], &paths)? };
         review.waiting = vec![shown];
-        review.side = findings::new_side(&text);
+        review.side = new_side(&text);
         review.local = self.problems(&asked, &review.side, rules)?;
         Ok((text, review))
     }
@@ -199,7 +200,7 @@ impl ChangeReader<'_> {
             .collect();
         let mut unseen = NewSide::new();
         for paths in hidden.chunks(PATHS) {
-            unseen.extend(findings::new_side(&asked.diff(&["--no-renames", "-U0"], paths)?));
+            unseen.extend(new_side(&asked.diff(&["--no-renames", "-U0"], paths)?));
         }
         let is_ignored = |path: &str, digest: &str| self.policy.ignores_secret(path, digest);
         let rules = Rules { wanted: rules, secrets: self.secrets, is_ignored: &is_ignored };

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 
 use crate::recipe::file::{Context, OnLarge, Truncate};
-use crate::verify::parts::{Sizes, divide};
+use crate::verify::parts::{LINE_BYTES, Sizes, divide};
 use crate::verify::review::{Cut, NotLookedAt, Review};
 
-/// The most bytes of a line and of a file.
-const LINE_BYTES: usize = 2_000;
+/// The most bytes of a file.
 const FILE_BYTES: usize = 60_000;
 
 /// The most bytes of a part of an input that sets none.

@@ -16,7 +16,7 @@ use crate::event::PolicyFacts;
 use crate::policy::file::WorkspaceMode;
 use crate::policy::{Facts, GitFacts, Policy};
 use crate::recipe::Recipe;
-use crate::recipe::file::Severity;
+use crate::recipe::file::{Confidence, Severity};
 use crate::run::error::{Failure, ModeError, SetupError};
 use crate::run::finish::mode::Mode;
 use crate::run::recipe::answers::{self, AnswerSpec};
@@ -27,6 +27,7 @@ use crate::run::runner::servers;
 use crate::sandbox::Demand;
 use crate::tools::mcp::Config;
 use crate::tools::mcp::pins::Pins;
+use crate::verify::findings::Gate;
 use crate::workspace::Workspace;
 
 /// What an item is to do.
@@ -236,5 +237,9 @@ fn wanted(shared: &Shared, arguments: &RunArgs, recipe: Option<&Active>) -> Resu
         FailOn::Warning => Severity::Warning,
         FailOn::Note => Severity::Note,
     });
-    Ok(AnswerSpec::new(&output, schema, fail_on)?)
+    let gate = Gate {
+        fail_on: fail_on.or(output.fail_on).unwrap_or(Severity::Error),
+        fail_confidence: arguments.output.fail_confidence.or(output.fail_confidence).unwrap_or(Confidence::Medium),
+    };
+    Ok(AnswerSpec::new(&output, schema, gate)?)
 }
