@@ -361,9 +361,9 @@ fn a_review_in_a_subfolder_finds_odd_names_and_says_what_no_model_looked_at() {
     let outcome = run(&project, &["--cd", &web]);
     assert_eq!(outcome.code, 3, "{}", outcome.stderr);
     let asked = project.server().messages(0);
-    assert!(asked.contains("A .env (denied)") && asked.contains("A package-lock.json (generated)"), "{asked}");
+    assert!(asked.contains("A .env +1 -0 (denied)") && asked.contains("A package-lock.json +9000 -0 (generated)"), "{asked}");
     assert!(!asked.contains("hunter2"), "{asked}");
-    let expected = "web/.env:1: error [qwen/denied-file] a file for secrets (.env) is part of the change; no model looked at it\nweb/b.txt:1: error [bug] m\nweb/k\u{e4}se \"1\".txt:2: error [bug] m\nlooked at 2 of 5 files; not looked at: .qwen/recipes/fix.yaml (outside), .env (denied), package-lock.json (generated)";
+    let expected = "web/.env:1: error [qwen/denied-file] a file for secrets (.env) is part of the change; no model looked at it\nweb/b.txt:1: error [bug] m\nweb/k\u{e4}se \"1\".txt:2: error [bug] m\nlooked at 2 of 5 files; not looked at: .qwen/recipes/fix.yaml (outside), web/.env (denied), web/package-lock.json (generated)";
     assert_eq!(outcome.result["result"], expected);
     let answer = &outcome.result["structured_output"];
     assert_eq!(answer["findings"], outcome.result["findings"], "what could not be confirmed is not in the answer");

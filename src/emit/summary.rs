@@ -147,6 +147,9 @@ fn no_problems(report: &Report) -> String {
     let number = |key: &str| coverage.and_then(|coverage| coverage.get(key)?.as_u64()).unwrap_or_default();
     match incomplete {
         true => format!("⚠️ No problems found in {} of {} files", number("looked_at"), number("files")),
+        false if number("files") > 0 && number("looked_at") == 0 => {
+            format!("➖ Nothing to look at in {}", count(number("files"), "file"))
+        }
         false => "✅ No problems found".to_owned(),
     }
 }

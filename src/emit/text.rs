@@ -8,7 +8,7 @@ use super::appearance::Appearance;
 use super::diagnostics::diagnostics;
 use super::findings::Findings;
 use super::prose::prose;
-use super::safe::{ci_text, escape, not_a_patch};
+use super::safe::{ci_text, escape, not_a_patch, one_line};
 use super::shown_diff::shown_diff;
 use crate::event::{ChangesReport, RunFinished};
 
@@ -30,8 +30,12 @@ pub(super) type Whole<'a> = Option<&'a str>;
 /// compilers show theirs.
 pub(super) fn answer(end: &RunFinished, mode: &str, findings: &Findings, reader: Reader, whole: Whole<'_>) -> Vec<u8> {
     if let Some(value) = &end.structured {
-        return match reader.terminal.filter(|_| !findings.all.is_empty()) {
-            Some(look) => diagnostics(findings, end.dropped.values().sum(), &look).into_bytes(),
+        let coverage = value.get("coverage").and_then(|_| end.result.lines().last());
+        return match reader.terminal.filter(|_| !findings.all.is_empty() || coverage.is_some()) {
+            Some(look) => {
+                let covered = coverage.map(|line| look.wrap(&one_line(line), look.width).join("\n") + "\n");
+                (diagnostics(findings, end.dropped.values().sum(), &look) + &covered.unwrap_or_default()).into_bytes()
+            }
             None => format!("{}\n", super::to_pretty(value).trim_end()).into_bytes(),
         };
     }

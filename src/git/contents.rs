@@ -36,12 +36,23 @@ impl Contents<'_> {
             let file = path.under(&self.repository.top);
             return bounded::beginning(&file, LOOKED_AT as u64).is_ok_and(|bytes| has_nul(&bytes));
         }
-        let objects = self.library.as_ref().and_then(|library| library.odb().ok());
-        let (Some(objects), Ok(id)) = (objects, Oid::from_str(id)) else { return false };
-        match objects.read_header(id) {
-            Ok((size, _)) if size > MOST => true,
-            Ok(_) => objects.read(id).is_ok_and(|object| has_nul(object.data())),
-            Err(_) => false,
+        match self.size(id) {
+            Some(size) if size > MOST => true,
+            Some(_) => self.beginning(id).is_some_and(|bytes| has_nul(&bytes)),
+            None => false,
         }
+    }
+
+    /// Returns the first bytes of an object; `None` if it is not there or too large to be read.
+    pub fn beginning(&self, id: &str) -> Option<Vec<u8>> {
+        self.size(id).filter(|size| *size <= MOST)?;
+        let objects = self.library.as_ref()?.odb().ok()?;
+        let object = objects.read(Oid::from_str(id).ok()?).ok()?;
+        Some(object.data().iter().take(LOOKED_AT).copied().collect())
+    }
+
+    fn size(&self, id: &str) -> Option<usize> {
+        let (size, _) = self.library.as_ref()?.odb().ok()?.read_header(Oid::from_str(id).ok()?).ok()?;
+        Some(size)
     }
 }

@@ -1,5 +1,6 @@
 //! Finds problems of a change that no model is needed for, in files that a model must not see, too.
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path};
 
 use super::findings::{Finding, Source};
@@ -29,8 +30,12 @@ pub struct Changed {
     pub after: String,
     /// The id of its contents: after the change, or before it where it is deleted; zeros for what git has no object of.
     pub id: String,
+    /// The id of its contents before the change; zeros where it is new.
+    pub base_id: String,
     /// `A`, `M`, `D` or `T`.
     pub status: char,
+    /// Lines added and removed; `None` for a file that git does not compare by lines.
+    pub lines: Option<(u64, u64)>,
 }
 
 impl Changed {
@@ -50,20 +55,36 @@ impl Changed {
     }
 }
 
-/// Reads the output of `git diff --raw -z --no-renames`.
-pub fn changed(raw: &[u8]) -> Vec<Changed> {
-    let mut words = raw.split(|byte| *byte == 0);
-    let mut files = Vec::new();
-    while let (Some(head), Some(path)) = (words.next(), words.next()) {
+/// Reads the output of `git diff --raw --numstat -z --no-renames`: names are never quoted there.
+pub fn changed(listed: &[u8]) -> Vec<Changed> {
+    let mut words = listed.split(|byte| *byte == 0);
+    let (mut files, mut lines) = (Vec::new(), BTreeMap::new());
+    while let Some(word) = words.next() {
+        let Some(head) = word.strip_prefix(b":") else {
+            lines.extend(numbers(word));
+            continue;
+        };
+        let Some(path) = words.next() else { continue };
         let head = String::from_utf8_lossy(head);
-        let fields: Vec<&str> = head.trim_start_matches(':').split(' ').collect();
+        let fields: Vec<&str> = head.split(' ').collect();
         let [before, after, old, new, status] = fields[..] else { continue };
         let status = status.chars().next().unwrap_or('M');
         let id = if status == 'D' { old } else { new };
-        let [before, after, id] = [before, after, id].map(str::to_owned);
-        files.push(Changed { path: path.to_vec(), before, after, id, status });
+        let [before, after, id, base_id] = [before, after, id, old].map(str::to_owned);
+        files.push(Changed { path: path.to_vec(), before, after, id, base_id, status, lines: None });
+    }
+    for file in &mut files {
+        file.lines = lines.get(file.path.as_slice()).copied();
     }
     files
+}
+
+/// Reads `3<tab>1<tab>path`.
+fn numbers(word: &[u8]) -> Option<(&[u8], (u64, u64))> {
+    let mut fields = word.splitn(3, |byte| *byte == b'\t');
+    let mut number = || std::str::from_utf8(fields.next()?).ok()?.parse().ok();
+    let lines = (number()?, number()?);
+    Some((fields.next()?, lines))
 }
 
 /// What is looked for.
@@ -219,6 +240,28 @@ mod tests {
     fn what_no_model_may_see_is_a_finding_by_itself() {
         let raw = ":000000 100644 0 1 A\0.env\0:100644 100644 1 2 M\0sub/\u{e4} id_rsa\0:000000 100644 0 1 A\0x/id_rsa.bak\0:100644 000000 1 0 D\0a.pem\0:000000 100644 0 1 A\0.env.example\0";
         assert_eq!(rules(raw, ""), [".env:1 qwen/denied-file", "x/id_rsa.bak:1 qwen/denied-file"]);
+    }
+
+    #[test]
+    fn names_and_numbers_of_lines_are_read_as_they_are() {
+        let listed = b":100644 100644 1 2 M\0a\tb\0:000000 120000 0 3 A\0:c\0:100644 000000 4 0 D\0d\0\
+            3\t1\ta\tb\0-\t-\t:c\x000\t9\td\0";
+        let files = changed(listed);
+        let shown: Vec<_> = files
+            .iter()
+            .map(|file| {
+                let Changed { path, id, base_id, status, lines, .. } = file;
+                (String::from_utf8_lossy(path), id.as_str(), base_id.as_str(), *status, *lines)
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("a\tb".into(), "2", "1", 'M', Some((3, 1))),
+                (":c".into(), "3", "0", 'A', None),
+                ("d".into(), "4", "4", 'D', Some((0, 9))),
+            ]
+        );
     }
 
     #[test]

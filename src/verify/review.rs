@@ -1,5 +1,7 @@
 //! Describes a change under review: what the model is shown of it, and what nobody looks at.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::findings::Finding;
@@ -19,11 +21,65 @@ pub struct Review {
     pub local: Vec<Finding>,
     /// What is looked at.
     pub coverage: Coverage,
+    /// All files, in the order of git.
+    pub files: Vec<Listed>,
     /// The files of each part that the model is still to be shown.
     pub waiting: Vec<Vec<NotLookedAt>>,
 }
 
+/// A file of a change as the model is told of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Relative to the workspace where it is inside, else to the repository.
+    pub path: String,
+    /// git's letter.
+    pub status: char,
+    /// Lines added and removed, where git compares it by lines.
+    pub lines: Option<(u64, u64)>,
+    /// Why it is not shown.
+    pub class: Option<Class>,
+}
+
+/// Files that a model is told of at most.
+const MOST_LISTED: usize = 200;
+
 impl Review {
+    /// Counts a file; with a class it is not shown.
+    pub fn count(&mut self, file: Listed) {
+        self.coverage.count(&file.path, file.status, file.class);
+        self.files.push(file);
+    }
+
+    /// Returns the list of all files for the conversation about this part.
+    pub fn listing(&self, part: usize) -> String {
+        let others = self.waiting.iter().enumerate().filter(|(other, _)| *other != part);
+        let elsewhere: BTreeSet<&str> = others.flat_map(|(_, files)| files).map(|file| file.path.as_str()).collect();
+        let here = self.waiting.get(part).into_iter().flatten();
+        let here: BTreeSet<&str> = here.map(|file| file.path.as_str()).collect();
+        let is_cut = |path: &str| self.coverage.cut.iter().any(|cut| cut.path == path);
+        let line = |file: &Listed| {
+            let Listed { path, status, lines, class } = file;
+            let why = match class {
+                Some(class) => class.name(),
+                None if here.contains(path.as_str()) && is_cut(path) => "in part",
+                None if here.contains(path.as_str()) => "",
+                None if elsewhere.contains(path.as_str()) => "in another part",
+                None => Class::NotReached.name(),
+            };
+            let lines = lines.map(|(added, removed)| format!(" +{added} -{removed}")).unwrap_or_default();
+            let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+            format!("{status} {}{lines}{why}\n", printable(path))
+        };
+        let lines: String = self.files.iter().take(MOST_LISTED).map(line).collect();
+        let more = match self.files.len().saturating_sub(MOST_LISTED) {
+            0 => String::new(),
+            more => format!("and {more} more\n"),
+        };
+        format!(
+            "\nAll files of the change; those that are not shown here belong to it and are not missing:\n{lines}{more}"
+        )
+    }
+
     /// Notes that the model has answered for the next part.
     pub fn part_is_done(&mut self) {
         self.coverage.parts_done += u64::from(!self.waiting.is_empty());
@@ -40,6 +96,7 @@ impl Review {
         self.side.extend(other.side);
         self.local.extend(other.local);
         self.coverage.add(other.coverage);
+        self.files.extend(other.files);
         self.waiting.extend(other.waiting);
         if self.right != other.right {
             self.right = None;
@@ -149,27 +206,21 @@ impl Coverage {
         }
     }
 
-    /// Tells whether a file was kept from the model by the policy.
-    pub fn has_denied(&self) -> bool {
-        self.not_looked_at.iter().any(|file| file.class == Class::Denied)
-    }
-
     /// Tells whether the model was not shown something that a person would look at.
     pub fn is_incomplete(&self) -> bool {
         let counts = |file: &NotLookedAt| matches!(file.class, Class::Denied | Class::NotReached);
         !self.cut.is_empty() || self.not_looked_at.iter().any(counts)
     }
 
-    /// Returns what the model is told of the files that it does not see; empty if it sees all. `others` are the files of
-    /// other parts.
-    pub fn listing(&self, others: &[&NotLookedAt]) -> String {
-        if self.not_looked_at.is_empty() && others.is_empty() {
-            return String::new();
+    /// Returns it with paths relative to the repository, for a workspace of this path in it.
+    pub fn in_repository(&self, prefix: &str) -> Coverage {
+        let mut coverage = self.clone();
+        if !prefix.is_empty() {
+            let inside = coverage.not_looked_at.iter_mut().filter(|file| file.class != Class::Outside);
+            let paths = inside.map(|file| &mut file.path).chain(coverage.cut.iter_mut().map(|cut| &mut cut.path));
+            paths.for_each(|path| *path = format!("{prefix}/{path}"));
         }
-        let line = |file: &NotLookedAt, why: &str| format!("{} {} ({why})\n", file.status, printable(&file.path));
-        let here = self.not_looked_at.iter().map(|file| line(file, file.class.name()));
-        let lines: String = here.chain(others.iter().map(|file| line(file, "in another part"))).take(200).collect();
-        format!("\nFiles of the change that are not shown here; they are not missing:\n{lines}")
+        coverage
     }
 
     /// Says in one line what was looked at.

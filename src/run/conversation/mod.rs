@@ -74,7 +74,7 @@ impl Conversation<'_> {
         }
         let (prompts, mut review) = match self.gathered(&outer).await? {
             Ok(gathered) => gathered,
-            Err(nothing) => return Ok(Answer::nothing_to_do(nothing)),
+            Err(answer) => return Ok(answer),
         };
         if let Some(text) = setup.shown_instead(prompts.first().map(String::as_str)) {
             return Ok(Answer::nothing_to_do(text));
@@ -139,14 +139,21 @@ impl Conversation<'_> {
         }
     }
 
-    /// Gathers the recipe's inputs, and renders its prompts with them, one for each conversation. The inner error says why there is nothing to do.
+    /// Gathers the recipe's inputs, and renders its prompts with them, one for each conversation. The inner error is
+    /// the answer where there is nothing to ask.
     async fn gathered(
         &self,
         outer: &RunPolicyCheck<'_>,
-    ) -> Result<Result<(Vec<String>, Option<Review>), String>, Failure> {
+    ) -> Result<Result<(Vec<String>, Option<Review>), Answer>, Failure> {
         let Some(active) = &self.setup.recipe else { return Ok(Ok((Vec::new(), None))) };
         Ok(match self.setup.gatherer(active, self.stage, outer).gather().await? {
-            Gathered::NothingToDo(name) => Err(format!("nothing to do: the input `{name}` is empty")),
+            Gathered::NothingToDo(name) => {
+                Err(Answer::nothing_to_do(format!("nothing to do: the input `{name}` is empty")))
+            }
+            Gathered::NothingToShow(review) => {
+                let text = format!("nothing to do: {}", review.coverage.sentence());
+                Err(self.anchored(Answer { text, ..Answer::default() }, Some(&review)))
+            }
             Gathered::Inputs(parts, review) => {
                 let prompts = parts.iter().map(|inputs| active.prompt(inputs)).collect::<Result<_, _>>()?;
                 Ok((prompts, review))

@@ -245,7 +245,7 @@ impl AnswerSpec {
     }
 
     /// Matches findings with their lines, and adds what was found without the model; does nothing if none were asked
-    /// for. The answer then has what counts alone, with paths of the repository.
+    /// for. The answer then has what counts alone; this is the one place where paths become those of the repository.
     pub fn anchor(&self, taken: &mut ParsedAnswer, review: Option<&Review>, sources: &Sources<'_>) {
         if self.kind != OutputKind::Findings {
             return;
@@ -267,16 +267,16 @@ impl AnswerSpec {
         }
         findings::number(&mut all);
         taken.findings = all.iter().filter_map(|finding| serde_json::to_value(finding).ok()).collect();
-        let coverage = review.map(|review| &review.coverage);
+        let coverage = review.map(|review| review.coverage.in_repository(sources.prefix));
         // A schema of the caller's own stays as it is.
         if taken.structured.as_ref().is_none_or(|value| value.get("findings").is_some()) {
             let mut value = serde_json::json!({"findings": taken.findings, "dropped": taken.dropped});
-            if let Some(coverage) = coverage {
+            if let Some(coverage) = &coverage {
                 value["coverage"] = serde_json::to_value(coverage).unwrap_or_default();
             }
             taken.structured = Some(value);
         }
-        let lines = all.iter().map(findings::line).chain(coverage.map(Coverage::sentence));
+        let lines = all.iter().map(findings::line).chain(coverage.as_ref().map(Coverage::sentence));
         taken.text = Some(lines.collect::<Vec<_>>().join("\n"));
     }
 

@@ -1,5 +1,6 @@
 //! Reads a change under review from git.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
@@ -13,11 +14,11 @@ use crate::policy::glob::Glob;
 use crate::policy::redact::Secrets;
 use crate::policy::{Facts, Policy};
 use crate::recipe::file::{Context, DiffKind, Generated, LocalRule, Text};
-use crate::run::recipe::from_hook::{git_of, is_generated};
+use crate::run::recipe::from_hook::{git_of, is_generated, says_generated};
 use crate::verify::findings::Finding;
 use crate::verify::local::{self, Changed, Rules};
 use crate::verify::new_side::{NewSide, new_side};
-use crate::verify::review::{Class, NotLookedAt, Review};
+use crate::verify::review::{Class, Listed, NotLookedAt, Review};
 
 /// The tree without files, for a repository without a commit.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
@@ -82,13 +83,10 @@ impl Choice {
         }
     }
 
-    /// Tells why a file that may be shown is not.
-    fn class(&self, path: &str, file: &Changed) -> Option<Class> {
+    /// Tells whether a file that may be shown is left out.
+    fn excludes(&self, path: &str) -> bool {
         let is_any = |globs: &Vec<Glob>| globs.iter().any(|glob| glob.is_match(path));
-        if is_any(&self.exclude) || self.include.as_ref().is_some_and(|globs| !is_any(globs)) {
-            return Some(Class::Excluded);
-        }
-        (self.generated == Generated::Skip && is_generated(&file.path)).then_some(Class::Generated)
+        is_any(&self.exclude) || self.include.as_ref().is_some_and(|globs| !is_any(globs))
     }
 }
 
@@ -99,7 +97,7 @@ struct Asked {
     relative: Option<String>,
     /// Words that name the change.
     change: Vec<OsString>,
-    files: Vec<(Changed, String, Option<Class>)>,
+    files: Vec<Classed>,
     _index: Option<Marked>,
 }
 
@@ -135,7 +133,7 @@ impl ChangeReader<'_> {
                 Some(_) => paths.push(named(file, "exclude,")),
                 None => shown.push(NotLookedAt { path: path.clone(), status: file.status, class: Class::NotReached }),
             }
-            review.coverage.count(path, file.status, *class);
+            review.count(Listed { path: path.clone(), status: file.status, lines: file.lines, class: *class });
         }
         let text = if shown.is_empty() { String::new() } else { asked.diff(&[], &paths)? };
         review.waiting = vec![shown];
@@ -176,14 +174,34 @@ impl ChangeReader<'_> {
         };
         change.push("--".into());
         let change: Vec<OsString> = change.into_iter().map(OsString::from).collect();
-        let raw = ["diff", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv"];
+        let raw = ["diff", "--raw", "--numstat", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv"];
         let words: Vec<OsString> = raw.into_iter().map(OsString::from).chain(change.iter().cloned()).collect();
         let files = local::changed(&git.run(&words, b"").map_err(|error| error.to_string())?);
         let (may_read, contents) = (self.policy.reader(self.facts), repository.contents());
-        let files = files.into_iter().map(|file| self.classed(file, &may_read, &contents, choice)).collect();
+        let mut files: Vec<_> =
+            files.into_iter().map(|file| self.classed(file, &may_read, &contents, choice)).collect();
+        if choice.generated == Generated::Skip {
+            let base = self.base(&git, kind, range);
+            mark_generated(&mut files, &git, base.as_deref(), &contents);
+        }
         let prefix = &repository.prefix;
         let relative = (!prefix.is_root()).then(|| format!("--relative={prefix}/"));
         Ok(Asked { git, relative, change, files, _index })
+    }
+
+    /// Returns the commit that a change starts from: what it says of a file, the change cannot say of itself.
+    fn base(&self, git: &Git, kind: DiffKind, range: Option<&str>) -> Option<String> {
+        let of_both = |left: &str, right: &str| {
+            let named = |side: &str| if side.is_empty() { "HEAD".to_owned() } else { side.to_owned() };
+            git.line(&["merge-base", "--end-of-options", &named(left), &named(right)], b"").ok()
+        };
+        let commit = match (kind, range?.split_once("..."), range?.split_once("..")) {
+            (DiffKind::Range, Some((left, right)), _) => of_both(left, right),
+            (DiffKind::Range, None, Some((left, _))) => Some(left.to_owned()),
+            (DiffKind::Range, None, None) => range.map(str::to_owned),
+            (DiffKind::Staged | DiffKind::Worktree, ..) => self.repository.head.clone(),
+        };
+        commit.filter(|commit| !commit.is_empty() && !commit.starts_with('-'))
     }
 
     /// Looks for these rules in all files of the workspace, also in those that `shown` does not have.
@@ -218,7 +236,7 @@ impl ChangeReader<'_> {
         may_read: &dyn Fn(&RelPath) -> bool,
         contents: &Contents<'_>,
         choice: &Choice,
-    ) -> (Changed, String, Option<Class>) {
+    ) -> Classed {
         let top = RelPath::from_bytes(&file.path);
         let inside = top.as_ref().and_then(|path| RelPath::below(self.repository.prefix.as_path(), path.as_path()));
         let (Some(top), Some(inside)) = (top, inside) else {
@@ -230,10 +248,39 @@ impl ChangeReader<'_> {
             () if file.is_link() => Some(Class::Link),
             () if file.is_submodule() => Some(Class::Submodule),
             () if contents.is_binary(&file.id, &top) => Some(Class::Binary),
-            () => choice.class(&inside.to_string_lossy(), &file),
+            () if choice.excludes(&inside.to_string_lossy()) => Some(Class::Excluded),
+            () => None,
         };
         (file, inside.to_string_lossy(), class)
     }
+}
+
+/// A file of a change, its path as findings name it, and why a model is not shown it.
+type Classed = (Changed, String, Option<Class>);
+
+/// Marks the files that programs write: by their names, by the attributes of the base, by what they began with there.
+fn mark_generated(files: &mut [Classed], git: &Git, base: Option<&str>, contents: &Contents<'_>) {
+    let unmarked = files.iter_mut().filter(|(_, _, class)| class.is_none());
+    let unmarked: Vec<_> = unmarked.map(|(file, _, class)| (&*file, class)).collect();
+    let paths = unmarked.iter().flat_map(|(file, _)| [file.path.as_slice(), b"\0"].concat()).collect::<Vec<u8>>();
+    let by_attribute = base.map(|base| linguist(git, base, &paths)).unwrap_or_default();
+    for (file, class) in unmarked {
+        let begins = || contents.beginning(&file.base_id).is_some_and(|bytes| says_generated(&bytes));
+        if is_generated(&file.path) || by_attribute.contains(&file.path) || begins() {
+            *class = Some(Class::Generated);
+        }
+    }
+}
+
+/// Returns those of these paths that GitHub would not show either, by the attributes of a commit. A git before 2.40
+/// cannot tell.
+fn linguist(git: &Git, commit: &str, paths: &[u8]) -> BTreeSet<Vec<u8>> {
+    let source = format!("--source={commit}");
+    let words = ["check-attr", &source, "-z", "--stdin", "linguist-generated", "linguist-vendored"];
+    let answer = if paths.is_empty() { Vec::new() } else { git.run(&words, paths).unwrap_or_default() };
+    let words: Vec<&[u8]> = answer.split(|byte| *byte == 0).collect();
+    let is_set = |value: &[u8]| [&b"set"[..], b"true"].contains(&value);
+    words.chunks_exact(3).filter(|words| is_set(words[2])).map(|words| words[0].to_vec()).collect()
 }
 
 /// Names a file for git, whatever its letters mean elsewhere.

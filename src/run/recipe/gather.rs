@@ -65,6 +65,8 @@ pub enum Gathered {
     Inputs(Vec<Vec<(String, String)>>, Option<Review>),
     /// An input is empty, so there is nothing to do: its name.
     NothingToDo(String),
+    /// No file of a change can be shown, so there is nothing to ask.
+    NothingToShow(Review),
 }
 
 impl Gatherer<'_> {
@@ -80,11 +82,18 @@ impl Gatherer<'_> {
                 Some(kind) => self.change(context, kind, &renderer).map(|(texts, review)| (texts, Some(review)))?,
                 None => (vec![self.input(context, &renderer).await?], None),
             };
-            if texts.iter().all(|text| text.trim().is_empty()) {
-                match context.on_empty.unwrap_or_default() {
-                    OnEmpty::Continue => {}
-                    OnEmpty::SkipRun => return Ok(Gathered::NothingToDo(name)),
-                    OnEmpty::Fail => {
+            let is_empty = match &review {
+                Some(review) => review.coverage.parts == 0,
+                None => texts.iter().all(|text| text.trim().is_empty()),
+            };
+            if is_empty {
+                match (context.on_empty.unwrap_or_default(), review.as_ref()) {
+                    (OnEmpty::Continue, _) => {}
+                    (OnEmpty::SkipRun, Some(review)) if review.coverage.files > 0 => {
+                        return Ok(Gathered::NothingToShow(review.clone()));
+                    }
+                    (OnEmpty::SkipRun, _) => return Ok(Gathered::NothingToDo(name)),
+                    (OnEmpty::Fail, _) => {
                         return Err(failure(&name, InputProblem::Empty));
                     }
                 }
@@ -133,8 +142,8 @@ impl Gatherer<'_> {
         let (text, mut review) = read.map_err(|error| failure(name, InputProblem::Diff(error)))?;
         let is_only = recipe.context().iter().filter(|context| context.diff.is_some()).count() == 1;
         let on_large = parts::on_large(context, self.may_split && is_only);
-        // Nobody is there to read a list in a hook. Secrets are masked first: half of one would not be known.
-        let texts = in_parts(&(self.redact)(text).0, &mut review, (context, on_large), from_hook.is_none());
+        // Secrets are masked first: half of one would not be known.
+        let texts = in_parts(&(self.redact)(text).0, &mut review, (context, on_large));
         let texts = texts.map_err(|problem| failure(name, InputProblem::TooLarge(problem)))?;
         Ok((texts.into_iter().map(|text| (self.redact)(text).0).collect(), review))
     }

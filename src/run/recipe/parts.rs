@@ -30,14 +30,13 @@ pub fn on_large(context: &Context, may_split: bool) -> OnLarge {
     }
 }
 
-/// Divides the text of a change. With `lists` each part names the files that it does not show.
+/// Divides the text of a change; each part lists all its files. There is always a part for a change that has files.
 ///
 /// Errors with the reason alone if the change is too large and must not be cut.
 pub fn in_parts(
     text: &str,
     review: &mut Review,
     (context, on_large): (&Context, OnLarge),
-    lists: bool,
 ) -> Result<Vec<String>, String> {
     let part = context.max_bytes.unwrap_or(PART_BYTES);
     let whole = on_large == OnLarge::Fail;
@@ -62,20 +61,13 @@ pub fn in_parts(
     review.coverage.cut = cut.map(|(path, lines)| Cut { path, lines }).collect();
     let count = divided.parts.len();
     let mut texts: Vec<String> = divided.parts.into_iter().map(|part| part.text).collect();
-    if texts.is_empty() && review.coverage.has_denied() {
+    if texts.is_empty() && !review.files.is_empty() {
         texts.push(String::new());
     }
-    if lists {
-        for (n, text) in texts.iter_mut().enumerate() {
-            let others = review.waiting.iter().enumerate().filter(|(other, _)| *other != n);
-            let others: Vec<&NotLookedAt> = others.flat_map(|(_, files)| files).collect();
-            text.push_str(&review.coverage.listing(&others));
-            if count > 1 {
-                text.push_str(&format!(
-                    "\nThis is part {} of {count} of the change; each is reviewed by itself.\n",
-                    n + 1
-                ));
-            }
+    for (n, text) in texts.iter_mut().enumerate() {
+        text.push_str(&review.listing(n));
+        if count > 1 {
+            text.push_str(&format!("\nThis is part {} of {count} of the change; each is reviewed by itself.\n", n + 1));
         }
     }
     Ok(texts)
