@@ -321,11 +321,12 @@ fn a_hook_looks_at_a_range_if_there_is_one() {
 }
 
 #[test]
-fn a_change_that_is_too_large_to_look_at_goes_on() {
-    let project = project(&[], []);
+fn of_a_large_change_a_part_is_looked_at_and_the_rest_is_named() {
+    let project = project(&[], [nothing()]);
     write(&project, "a.py", &"line = 1\n".repeat(9_000));
     let printed = must(&project, &["commit", "-a", "-m", "x"]);
-    assert!(printed.contains("qwen: skipped, context.staged"), "{printed}");
+    assert!(printed.contains("qwen: looked at 1 of 1 files; looked at in part: a.py (not lines "), "{printed}");
+    assert_eq!(requests(&project), 1);
 }
 
 #[test]

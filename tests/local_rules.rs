@@ -314,7 +314,8 @@ fn every_output_names_the_same_findings_and_none_holds_a_secret() {
     project.run_git(&["add", "-A"]);
     let names = ["x.sarif", "x.rdjson", "x.md", "x.html", "x.jsonl", "x.json"].map(|name| project.beside(name));
     let flags = ["--sarif-file", "--rdjson-file", "--summary-file", "--report-file", "--events-file", "--result-file"];
-    let files: Vec<String> = flags.iter().zip(&names).map(|(flag, file)| format!("{flag}={}", file.display())).collect();
+    let files: Vec<String> =
+        flags.iter().zip(&names).map(|(flag, file)| format!("{flag}={}", file.display())).collect();
     let web = project.root().join("web").display().to_string();
     let mut words = vec!["run", "--recipe", "fix", "--trust-checkout", "-o", "result", "-vv", "--cd", &web];
     words.extend(files.iter().map(String::as_str));
@@ -343,7 +344,11 @@ fn every_output_names_the_same_findings_and_none_holds_a_secret() {
         (list(&end, "/findings"), of_result),
         (
             list(&value(&sarif), "/runs/0/results"),
-            ["/ruleId", "/locations/0/physicalLocation/artifactLocation/uri", "/locations/0/physicalLocation/region/startLine"],
+            [
+                "/ruleId",
+                "/locations/0/physicalLocation/artifactLocation/uri",
+                "/locations/0/physicalLocation/region/startLine",
+            ],
         ),
         (list(&value(&rdjson), "/diagnostics"), ["/code/value", "/location/path", "/location/range/start/line"]),
     ] {

@@ -361,7 +361,10 @@ fn a_review_in_a_subfolder_finds_odd_names_and_says_what_no_model_looked_at() {
     let outcome = run(&project, &["--cd", &web]);
     assert_eq!(outcome.code, 3, "{}", outcome.stderr);
     let asked = project.server().messages(0);
-    assert!(asked.contains("A .env +1 -0 (denied)") && asked.contains("A package-lock.json +9000 -0 (generated)"), "{asked}");
+    assert!(
+        asked.contains("A .env +1 -0 (denied)") && asked.contains("A package-lock.json +9000 -0 (generated)"),
+        "{asked}"
+    );
     assert!(!asked.contains("hunter2"), "{asked}");
     let expected = "web/.env:1: error [qwen/denied-file] a file for secrets (.env) is part of the change; no model looked at it\nweb/b.txt:1: error [bug] m\nweb/k\u{e4}se \"1\".txt:2: error [bug] m\nlooked at 2 of 5 files; not looked at: .qwen/recipes/fix.yaml (outside), web/.env (denied), web/package-lock.json (generated)";
     assert_eq!(outcome.result["result"], expected);
@@ -390,6 +393,13 @@ fn a_new_recipe_is_valid_and_is_not_written_over() {
     assert_eq!(project.qwen(&["recipe", "validate", "--strict", "tidy"]).code, 0);
     assert_eq!(project.qwen(&["recipe", "new", "tidy"]).code, 63);
     assert_eq!(project.qwen(&["recipe", "new", "Bad Name"]).code, 42);
+    let child = project.qwen(&["recipe", "new", "ours", "--from", "builtin:security-review"]);
+    assert_eq!(child.code, 0, "{}", child.stderr);
+    assert_eq!(project.qwen(&["recipe", "validate", "--strict", "ours"]).code, 0);
+    let merged = project.qwen(&["recipe", "show", "ours", "--merged"]).stdout;
+    assert!(merged.contains("name: ours") && merged.contains("unsafe-shell"), "{merged}");
+    assert_eq!(project.qwen(&["recipe", "new", "more", "--from", "builtin:none"]).code, 42);
+    assert_eq!(project.qwen(&["recipe", "new", "more", "--from", "ours"]).code, 2);
     let listed = project.qwen(&["recipe", "list"]).stdout;
     assert!(listed.contains("fix ") && listed.contains("tidy ") && listed.contains("fix-lint "), "{listed}");
     let broken = project.file(".qwen/recipes/tidy.yaml", "recipe: 1\npromt: x\n");

@@ -70,6 +70,9 @@ pub enum RecipeVerb {
         /// Name of the recipe
         #[arg(value_name = "NAME")]
         name: String,
+        /// Built-in recipe that it builds on, as builtin:NAME
+        #[arg(long, value_name = "builtin:NAME")]
+        from: Option<String>,
         /// Where to work.
         #[command(flatten)]
         workspace: WorkspaceArgs,

@@ -338,6 +338,9 @@ pub(super) enum RecipesError {
     /// The new file cannot be made.
     #[error("{path}: {cause}")]
     New { path: String, cause: std::io::Error },
+    /// It is to build on a recipe that is not built in.
+    #[error("--from={0}: only a built-in recipe can be built on")]
+    From(String),
     /// A command cannot be rendered.
     #[error("{name}: {problem}")]
     Words { name: String, problem: String, help: Option<String> },
@@ -347,6 +350,7 @@ impl CliError for RecipesError {
     fn exit(&self) -> Exit {
         match self {
             RecipesError::Wrong { .. } | RecipesError::Words { .. } => Exit::Input,
+            RecipesError::From(_) => Exit::Usage,
             RecipesError::New { .. } => Exit::Conflict,
         }
     }
@@ -355,6 +359,7 @@ impl CliError for RecipesError {
         Some(Cow::Borrowed(match self {
             RecipesError::Wrong { .. } => "see `qwen help recipes` for each code",
             RecipesError::New { .. } => "choose another name, or edit the existing file",
+            RecipesError::From(_) => "give builtin:NAME; `qwen recipe list` has the names",
             RecipesError::Words { help, .. } => help.as_deref().unwrap_or("correct the parameter"),
         }))
     }

@@ -30,6 +30,14 @@ limits: {turns: 20, wall_time: 5m, cost_usd: 0.50}
 output: {kind: text}
 ";
 
+/// A recipe that builds on another one.
+const CHILD: &str = "recipe: 1
+name: NAME
+description: Say in one line what is different from PARENT.
+extends: PARENT
+# Write only what is different; `qwen recipe show PARENT` prints the rest.
+";
+
 pub(super) async fn run(verb: &RecipeVerb, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     match verb {
         RecipeVerb::List { json, workspace } => {
@@ -50,9 +58,9 @@ pub(super) async fn run(verb: &RecipeVerb, environment: &Environment, out: &mut 
             let place = Place::open(workspace.cd.as_deref(), environment)?;
             validate(&place, recipes, *strict, environment, out)
         }
-        RecipeVerb::New { name, workspace } => {
+        RecipeVerb::New { name, from, workspace } => {
             let place = Place::open(workspace.cd.as_deref(), environment)?;
-            new(&place, name, out)
+            new(&place, name, from.as_deref(), out)
         }
         RecipeVerb::Test { recipes, record, workspace } => {
             let place = Place::open(workspace.cd.as_deref(), environment)?;
@@ -164,8 +172,12 @@ fn escape_lines(text: &str) -> String {
     text.lines().map(escape).collect::<Vec<_>>().join("\n")
 }
 
-fn new(place: &Place, name: &str, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let text = SKELETON.replace("NAME", name);
+fn new(place: &Place, name: &str, from: Option<&str>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let text = match from {
+        Some(from) if !from.starts_with("builtin:") => return Err(RecipesError::From(from.to_owned()).into()),
+        Some(from) => CHILD.replace("NAME", name).replace("PARENT", from),
+        None => SKELETON.replace("NAME", name),
+    };
     let shown = format!("{name}.yaml");
     crate::recipe::load::from_text(&shown, &text).map_err(RecipeError::Wrong)?;
     let path = place.top().join(".qwen/recipes").join(&shown);

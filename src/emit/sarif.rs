@@ -91,6 +91,8 @@ fn uri(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::findings::example;
     use super::*;
 
@@ -134,6 +136,23 @@ mod tests {
         {
             let log = log(json!({"start_line": 2, "end_line": 3, "replacement": replacement}));
             assert_eq!(applied("1\n2\n3\n4\n", &log), after, "{replacement:?}");
+        }
+    }
+
+    proptest! {
+        /// GitHub replaces the lines of a suggestion by those of its block; so does who applies our SARIF.
+        #[test]
+        fn a_suggestion_means_the_same_to_github_and_in_sarif(
+            lines in prop::collection::vec("[ab \t]{0,3}", 1..8), places in (0_usize..8, 0_usize..8),
+            replacement in prop::collection::vec("[ab \t]{0,3}", 0..4),
+        ) {
+            let first = places.0 % lines.len();
+            let last = first + places.1 % (lines.len() - first);
+            let whole = |lines: &[String]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+            let github = [&lines[..first], &replacement, &lines[last + 1..]].concat();
+            let suggestion =
+                json!({"start_line": first + 1, "end_line": last + 1, "replacement": whole(&replacement)});
+            prop_assert_eq!(applied(&whole(&lines), &log(suggestion)), whole(&github));
         }
     }
 

@@ -140,10 +140,7 @@ pub fn headline(report: &Report) -> String {
 /// Says that nothing was found, and in how many files where some could not be looked at.
 fn no_problems(report: &Report) -> String {
     let coverage = report.answer.structured_output.as_ref().and_then(|value| value.get("coverage"));
-    let list = |key: &str| coverage.and_then(|coverage| coverage.get(key)?.as_array());
-    let counts = |file: &Value| ["denied", "not_reached"].iter().any(|class| file["class"] == *class);
-    let incomplete = list("not_looked_at").is_some_and(|files| files.iter().any(counts))
-        || list("cut").is_some_and(|files| !files.is_empty());
+    let incomplete = coverage.is_some_and(|coverage| coverage["complete"] == false);
     let number = |key: &str| coverage.and_then(|coverage| coverage.get(key)?.as_u64()).unwrap_or_default();
     match incomplete {
         true => format!("⚠️ No problems found in {} of {} files", number("looked_at"), number("files")),

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use base64::Engine as _;
+use serde_json::Value;
 
 use super::appearance::Appearance;
 use super::diagnostics::diagnostics;
@@ -30,7 +31,9 @@ pub(super) type Whole<'a> = Option<&'a str>;
 /// compilers show theirs.
 pub(super) fn answer(end: &RunFinished, mode: &str, findings: &Findings, reader: Reader, whole: Whole<'_>) -> Vec<u8> {
     if let Some(value) = &end.structured {
-        let coverage = value.get("coverage").and_then(|_| end.result.lines().last());
+        let is_whole = |coverage: &&Value| coverage["looked_at"] == coverage["files"] && coverage["complete"] == true;
+        let all = value.get("coverage").filter(|coverage| findings.all.is_empty() || !is_whole(coverage));
+        let coverage = all.and_then(|_| end.result.lines().last());
         return match reader.terminal.filter(|_| !findings.all.is_empty() || coverage.is_some()) {
             Some(look) => {
                 let covered = coverage.map(|line| look.wrap(&one_line(line), look.width).join("\n") + "\n");

@@ -44,6 +44,7 @@ impl Recipe {
         checker.inputs();
         checker.templates();
         checker.needs();
+        checker.limits();
         checker.guards();
         checker.verify();
         checker.output();
@@ -318,8 +319,31 @@ impl Checker<'_> {
         }
     }
 
+    /// Refuses limits with which no run could do anything.
+    fn limits(&mut self) {
+        let limits = self.file.limits.clone().unwrap_or_default();
+        for (key, is_nothing) in [
+            ("turns", limits.turns == Some(0)),
+            ("tool_calls", limits.tool_calls == Some(0)),
+            ("total_tokens", limits.total_tokens == Some(0)),
+            ("output_tokens", limits.output_tokens == Some(0)),
+            ("context_bytes", limits.context_bytes == Some(0)),
+        ] {
+            if is_nothing {
+                self.error(Code::R005, &self.at(&format!("limits.{key}")), format!("`limits.{key}` is at least 1"));
+            }
+        }
+        if limits.cost_usd.is_some_and(|most| most.is_nan() || most <= 0.0) {
+            self.error(Code::R005, &self.at("limits.cost_usd"), "`limits.cost_usd` is more than 0");
+        }
+    }
+
     fn guards(&mut self) {
         let Some(guards) = self.file.guards.clone() else { return };
+        let kind = self.file.output.as_ref().map(|output| output.kind).unwrap_or_default();
+        if matches!(kind, OutputKind::Findings | OutputKind::Json | OutputKind::Message) {
+            self.error(Code::R005, &self.at("guards"), "`guards` judge a change, and this `output.kind` has none");
+        }
         self.globs("guards.only_paths", guards.only_paths.as_deref().unwrap_or_default());
         self.globs("guards.never_paths", guards.never_paths.as_deref().unwrap_or_default());
         for rule in guards.forbid_added.iter().chain(&guards.forbid_removed).flatten() {

@@ -25,7 +25,7 @@ pub struct RecipeFile {
     pub description: Option<Text>,
     /// The version of this recipe, as `1.2.3`.
     pub version: Option<Text>,
-    /// The recipe it builds on: a relative path inside the folder of recipes.
+    /// The recipe it builds on: a relative path inside the folder of recipes, or `builtin:NAME`.
     pub extends: Option<Text>,
     /// What must be there before it begins.
     pub requires: Option<Requires>,

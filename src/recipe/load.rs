@@ -222,27 +222,30 @@ fn files(folder: &Path) -> Vec<String> {
 
 /// Reads a file with what it builds on, and checks the whole.
 fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<Diagnostic>> {
+    let builtins = builtin_folder();
+    let (first, mut folder) = (folder, folder);
     let mut texts = Texts::new();
     let mut chain: Vec<String> = Vec::new();
     let mut layers: Vec<RecipeFile> = Vec::new();
     let mut next = Some((file.to_owned(), None::<Text>));
     while let Some((name, asked)) = next.take() {
         let shown = format!("{}{name}", folder.shown);
-        let place = asked
-            .as_ref()
-            .map_or_else(|| Location { file: shown.clone().into(), ..Location::default() }, |text| text.place.clone());
+        let is_other = !std::ptr::eq(folder, first);
+        let label = if is_other { shown.clone() } else { name.clone() };
+        let itself = || Location { file: shown.clone().into(), ..Location::default() };
+        let place = asked.map_or_else(itself, |text| text.place);
         let failed = |message: String, help: &str, texts: &Texts| {
             let error = Diagnostic::new(Code::R008, place.clone(), message).help(help);
             vec![with_line(error, texts)]
         };
-        if chain.contains(&name) {
+        if chain.contains(&label) {
             return Err(failed(
-                format!("`extends` is circular: {} → {name}", chain.join(" → ")),
+                format!("`extends` is circular: {} → {label}", chain.join(" → ")),
                 "name another parent, or none",
                 &texts,
             ));
         }
-        chain.push(name.clone());
+        chain.push(label);
         if chain.len() > DEPTH + 1 {
             return Err(failed(
                 format!("`extends` is more than {DEPTH} deep: {}", chain.join(" → ")),
@@ -253,7 +256,11 @@ fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<Diagnostic>> 
         let bytes = read(folder, &name).map_err(|why| {
             failed(
                 format!("`extends`: {shown} {why} ({})", chain.join(" → ")),
-                "name a file in the recipe's directory",
+                if is_other {
+                    "`qwen recipe list` names the built-in recipes"
+                } else {
+                    "name a file in the recipe's directory"
+                },
                 &texts,
             )
         })?;
@@ -261,7 +268,14 @@ fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<Diagnostic>> 
         texts.insert(shown, String::from_utf8_lossy(&bytes).into_owned());
         inline(&mut recipe, folder, &name, &mut texts).map_err(|error| vec![with_line(error, &texts)])?;
         if let Some(extends) = recipe.extends.clone() {
-            next = Some((beside(&name, &extends).map_err(|error| vec![with_line(error, &texts)])?, Some(extends)));
+            let parent = match extends.value.strip_prefix("builtin:") {
+                Some(parent) => {
+                    folder = &builtins;
+                    format!("{parent}.yaml")
+                }
+                None => beside(&name, &extends).map_err(|error| vec![with_line(error, &texts)])?,
+            };
+            next = Some((parent, Some(extends)));
         }
         layers.push(recipe);
     }
@@ -271,7 +285,7 @@ fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<Diagnostic>> 
     }
     let stem = file.rsplit('/').next().unwrap_or(file);
     let stem = stem.strip_suffix(".yaml").or_else(|| stem.strip_suffix(".yml")).unwrap_or(stem).to_owned();
-    Recipe::check(merged, &stem, &format!("{}{file}", folder.shown), &texts)
+    Recipe::check(merged, &stem, &format!("{}{file}", first.shown), &texts)
 }
 
 /// Returns the path of a file that another one names, inside the directory of recipes.

@@ -13,6 +13,7 @@ mod check_templates;
 pub mod expected;
 pub mod extends;
 pub mod file;
+mod filters;
 pub mod load;
 pub mod needs;
 pub mod params;

@@ -12,6 +12,7 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use super::filters::{self, one};
 use crate::base::digest::hex;
 use crate::hidden::is_foreign;
 
@@ -28,7 +29,8 @@ pub const NAMESPACES: [(&str, Option<&[&str]>); 5] = [
 ];
 
 /// The filters.
-pub const FILTERS: [&str; 8] = ["fence", "join", "json", "indent", "trim", "lower", "upper", "default"];
+pub const FILTERS: [&str; 12] =
+    ["fence", "join", "json", "indent", "trim", "lower", "upper", "default", "split", "lines", "basename", "dirname"];
 
 const OPEN: char = '\u{e000}';
 const CLOSE: char = '\u{e001}';
@@ -245,12 +247,7 @@ fn environment(untrusted: Arc<Vec<String>>, secret: Arc<[u8]>) -> Environment<'s
     environment.set_fuel(Some(FUEL));
     environment.set_recursion_limit(50);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
-    let one = |value: &Jinja| -> Result<String, Error> {
-        if value.is_undefined() {
-            return Err(Error::new(ErrorKind::UndefinedError, "no such value"));
-        }
-        Ok(value.to_string())
-    };
+    filters::add(&mut environment);
     environment.add_filter("fence", move |value: &Jinja, language: Option<String>| {
         let text = one(value)?;
         let language = language.unwrap_or_default();
@@ -261,23 +258,6 @@ fn environment(untrusted: Arc<Vec<String>>, secret: Arc<[u8]>) -> Environment<'s
         let text = substitute(&text, &untrusted, str::to_owned);
         Ok(fenced(&text, &language, marked.then_some(&*secret)))
     });
-    environment.add_filter("json", move |value: &Jinja| {
-        let json =
-            serde_json::to_value(value).map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))?;
-        Ok::<String, Error>(json.to_string())
-    });
-    environment.add_filter("join", move |value: &Jinja, by: Option<String>| {
-        let items = value.try_iter()?.map(|item| one(&item)).collect::<Result<Vec<_>, Error>>()?;
-        Ok::<String, Error>(items.join(&by.unwrap_or_default()))
-    });
-    environment.add_filter("indent", move |value: &Jinja, width: usize| {
-        let space = " ".repeat(width.min(64));
-        let text = one(value)?;
-        Ok::<String, Error>(text.replace('\n', &format!("\n{space}")))
-    });
-    environment.add_filter("trim", move |value: &Jinja| Ok::<String, Error>(one(value)?.trim().to_owned()));
-    environment.add_filter("lower", move |value: &Jinja| Ok::<String, Error>(one(value)?.to_lowercase()));
-    environment.add_filter("upper", move |value: &Jinja| Ok::<String, Error>(one(value)?.to_uppercase()));
     environment.add_filter("default", move |value: &Jinja, rest: Rest<String>| {
         let empty = value.is_undefined() || value.is_none() || value.as_str() == Some("");
         let other = rest.first().cloned().unwrap_or_default();

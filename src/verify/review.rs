@@ -121,6 +121,8 @@ pub struct Coverage {
     pub cut: Vec<Cut>,
     /// Others that are not named.
     pub more: u64,
+    /// The model was shown all that a person would look at; set by [`Coverage::in_repository`].
+    pub complete: bool,
 }
 
 /// A file that is too long.
@@ -214,7 +216,7 @@ impl Coverage {
 
     /// Returns it with paths relative to the repository, for a workspace of this path in it.
     pub fn in_repository(&self, prefix: &str) -> Coverage {
-        let mut coverage = self.clone();
+        let mut coverage = Coverage { complete: !self.is_incomplete(), ..self.clone() };
         if !prefix.is_empty() {
             let inside = coverage.not_looked_at.iter_mut().filter(|file| file.class != Class::Outside);
             let paths = inside.map(|file| &mut file.path).chain(coverage.cut.iter_mut().map(|cut| &mut cut.path));

@@ -184,6 +184,9 @@ impl HookRequest<'_> {
         let lines: Vec<Line> = findings.map(|finding: Finding| Line::of(&finding)).collect();
         let errors = lines.iter().filter(|line| line.blocks).count() as u64;
         let exit = report(lines, self.environment, out)?;
+        if let Some(text) = left_out(&result) {
+            let _closed = writeln!(err, "qwen: {}", one_line(text));
+        }
         if mode == HookMode::Advise {
             return Ok(Exit::Ok);
         }
@@ -194,6 +197,12 @@ impl HookRequest<'_> {
         }
         Ok(exit)
     }
+}
+
+/// Says what of the change the model was not shown, though a person would look at it.
+fn left_out(result: &Value) -> Option<&str> {
+    let is_incomplete = result["structured_output"]["coverage"]["complete"] == false;
+    result["result"].as_str().and_then(|text| text.lines().last()).filter(|_| is_incomplete)
 }
 
 /// Returns what came of a run that ended in this way, with this result.

@@ -237,6 +237,12 @@ impl AnswerSpec {
         let before = found.len();
         for finding in found.iter_mut().filter(|finding| !fits.is_valid(finding)) {
             *finding = coerced_to(item.unwrap_or(&Value::Null), finding.take());
+            // A suggestion that cannot be read must not cost the finding.
+            let mut alone = finding.clone();
+            let had_one = alone.as_object_mut().and_then(|keys| keys.remove("suggestion")).is_some();
+            if had_one && !fits.is_valid(finding) && fits.is_valid(&alone) {
+                *finding = alone;
+            }
         }
         if found.iter().any(|finding| fits.is_valid(finding)) {
             found.retain(|finding| fits.is_valid(finding));
@@ -457,6 +463,11 @@ mod tests {
         assert_eq!(taken.structured.unwrap()["findings"][0]["rule_id"], "known");
         assert_eq!(taken.dropped, [("misfit".to_owned(), 1)].into());
         assert!(of_rules.take(None, &json!([finding("made-up")]).to_string()).is_err());
+        let mut odd = finding("known");
+        odd["suggestion"] = json!({"replacement": {"quote": "x"}});
+        let taken = of_rules.take(None, &json!([odd]).to_string()).unwrap();
+        assert_eq!(taken.structured.unwrap()["findings"][0].get("suggestion"), None);
+        assert!(taken.dropped.is_empty(), "the finding stays");
         for text in ["[]", "```json\n[]\n```", "Nothing found.\n[]"] {
             assert_eq!(findings.take(None, text).unwrap().structured, Some(json!({"findings": []})), "{text}");
         }
