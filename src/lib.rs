@@ -26,7 +26,7 @@
 //!
 //! | layer | modules | may use |
 //! |---|---|---|
-//! | root | [`cli`], [`commands`], [`forge`], [`run`](mod@run) | every layer |
+//! | root | [`cli`], [`commands`], [`github`], [`run`](mod@run) | every layer |
 //! | emit | [`emit`] | base, change, batch |
 //! | batch | [`batch`] | base |
 //! | telemetry | [`telemetry`] | base, model |
@@ -61,7 +61,7 @@
 //! - how the model is asked, and what happens with its answer: [`run::conversation`], [`run::recipe::answers`]
 //! - how a change is applied, committed, reverted: [`deliver`]; `qwen apply`, for every command that uses it:
 //!   [`run::finish::apply`]
-//! - what a command asks of GitHub: [`forge`]; who may start a run there: [`policy::trigger`]
+//! - what a command asks of GitHub: [`github`]; who may start a run there: [`policy::trigger`]
 //! - how much a run may spend: [`run::stages::bounds`]; what it has spent: [`agent::limits::Account`]
 //! - how a run can end: [`exit::Exit`]; which exit code an error has: its [`base::CliError::exit`]
 //!
@@ -87,8 +87,8 @@ pub mod deliver;
 pub mod emit;
 pub mod event;
 pub mod exit;
-pub mod forge;
 pub mod git;
+pub mod github;
 pub mod hidden;
 pub mod marked;
 pub mod model;

@@ -13,12 +13,12 @@ pub enum CiVerb {
     /// Run a recipe or prompt in a GitHub job, with outputs, annotations and a summary
     ///
     /// Everything comes from the variables QWEN_CI_* that action.yml sets, and from GITHUB_*; `qwen help action`
-    /// lists them. Nothing is pushed: the patch goes to a second job.
+    /// lists them. Nothing is pushed or posted: the proposal goes to a second job.
     #[command(after_help = EXAMPLE)]
     Github,
-    /// Check an earlier job's proposal again, commit it, push a branch and open a pull request
+    /// Check an earlier job's proposal again, then write its findings and its change to GitHub
     ///
-    /// Needs no model and no key. The digest of the patch comes in QWEN_CI_PATCH_SHA256, as an output of the earlier
-    /// job: what travelled as an artefact is only believed if it fits.
-    Apply,
+    /// Needs no model and no key. The digest of the proposal comes in QWEN_CI_PROPOSAL_SHA256, as an output of the
+    /// earlier job: what travelled as an artefact is only believed if it fits.
+    Deliver,
 }

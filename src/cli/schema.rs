@@ -35,6 +35,8 @@ pub enum SchemaKind {
     Findings,
     /// A line of a batch's journal, its batch.json and its summary.json
     Batch,
+    /// What a CI job with the model hands to the one that delivers
+    Proposal,
 }
 
 /// What the files of a batch hold: a line of the journal, or the whole of `batch.json` or `summary.json`.
@@ -58,6 +60,7 @@ pub fn schema(kind: SchemaKind, policy: impl FnOnce() -> Value) -> Value {
         SchemaKind::Events => of::<Event>(),
         SchemaKind::Policy => policy(),
         SchemaKind::Recipe => of_input::<crate::recipe::file::RecipeFile>(),
+        SchemaKind::Proposal => of::<crate::emit::proposal::ProposalFile>(),
         SchemaKind::Findings => of::<Vec<crate::verify::findings::Finding>>(),
         SchemaKind::Batch => of::<BatchFile>(),
     }

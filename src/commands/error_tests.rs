@@ -1,4 +1,4 @@
-use super::ci::error::{CiError, ProposalError, TrustedPolicyError};
+use super::ci::error::{CiError, ProposalError, StepError, TrustedPolicyError};
 use super::error::*;
 use super::hook::error::HookError;
 use crate::base::error::samples::{io, listed, text};
@@ -7,6 +7,7 @@ use crate::emit::MaterialError;
 use crate::exit::Exit;
 use crate::git::repository::RepositoryError;
 use crate::git::trusted::TrustedError;
+use crate::github::GitHubError;
 use crate::workspace::WorkspaceError;
 
 fn json() -> serde_json::Error {
@@ -88,6 +89,10 @@ fn hooks_fail_with_these_words() {
 #[test]
 fn jobs_fail_with_these_words() {
     let (path, named) = (|| text("p"), || text("policy.yaml"));
+    let step = |status, message: &str| {
+        let error = GitHubError::Refused { what: text("the review"), status, message: text(message) };
+        StepError::new("review", "pull-requests: write", text("; done before: branch"), error)
+    };
     insta::assert_snapshot!(
         "jobs",
         listed(&[
@@ -96,6 +101,7 @@ fn jobs_fail_with_these_words() {
             &CiError::NoTask,
             &CiError::ParamsAlone,
             &CiError::StandardInput,
+            &CiError::Renamed("patch-sha256", "proposal-sha256"),
             &CiError::Changes(text("push")),
             &CiError::NotARun,
             &CiError::Flags { message: text("why"), hint: text("do this") },
@@ -103,6 +109,7 @@ fn jobs_fail_with_these_words() {
             &CiError::Directory(WorkspaceError::NotFound("/w".into())),
             &CiError::Repository(RepositoryError::Io { path: "/w".into(), cause: io() }),
             &CiError::Refused(text("why")),
+            &CiError::Pull(12, text("why")),
             &CiError::Result { path: path(), cause: text("why") },
             &CiError::Append { what: text("GITHUB_OUTPUT"), path: path(), cause: io() },
             &CiError::Results { path: path(), cause: io() },
@@ -114,20 +121,25 @@ fn jobs_fail_with_these_words() {
             &ProposalError::NoDigest,
             &ProposalError::NotADigest,
             &ProposalError::NoRepository,
-            &ProposalError::Space(io()),
             &ProposalError::Temporary(io()),
             &ProposalError::Origin(text("why")),
             &ProposalError::Empty,
             &ProposalError::NoCommit,
             &ProposalError::NoDirectory,
             &ProposalError::Directory { path: path(), cause: io() },
-            &ProposalError::Patches { path: path(), count: 2 },
+            &ProposalError::OneMore { path: path(), name: text("x.patch") },
             &ProposalError::OtherDigest,
-            &ProposalError::Result(json()),
+            &ProposalError::OtherPatch,
+            &ProposalError::Json(json()),
+            &ProposalError::Other("repository"),
+            &ProposalError::OtherRecipe(text("fix-lint")),
             &ProposalError::NoBase,
             &ProposalError::Failed(64),
             &ProposalError::Artefact { path: path(), cause: text("why") },
             &ProposalError::Message(text("why")),
+            &step(403, "Resource not accessible by integration"),
+            &step(502, "Bad Gateway"),
+            &step(410, "Issues are disabled"),
         ])
     );
 }

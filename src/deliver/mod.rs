@@ -8,6 +8,7 @@ mod delivery;
 mod directories;
 mod error;
 pub mod gate;
+pub mod inert;
 pub mod journal;
 pub mod message;
 pub mod outputs;

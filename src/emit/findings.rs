@@ -1,51 +1,71 @@
 //! Prepares a run's findings for the writers of other formats: with their rules and places.
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::event::{FindingPlace, RuleFacts, RunFinished, RunStarted};
 
 /// A finding.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Found {
-    pub(super) rule_id: String,
-    pub(super) severity: Level,
-    pub(super) path: String,
-    pub(super) start_line: u64,
-    pub(super) end_line: u64,
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Found {
+    /// The rule.
+    pub rule_id: String,
+    /// How bad it is.
+    pub severity: Level,
+    /// The file, relative to the repository.
+    pub path: String,
+    /// Its first line.
+    pub start_line: u64,
+    /// Its last line.
+    pub end_line: u64,
+    /// The text of those lines.
     #[serde(default)]
-    pub(super) quote: String,
-    pub(super) message: String,
+    pub quote: String,
+    /// What is wrong.
+    pub message: String,
+    /// How sure the model is.
     #[serde(default)]
-    pub(super) confidence: Option<String>,
+    pub confidence: Option<String>,
+    /// What to write instead.
     #[serde(default)]
-    pub(super) suggestion: Option<Suggested>,
+    pub suggestion: Option<Suggested>,
+    /// `model`, or `local` where no model was asked.
+    #[serde(default)]
+    pub source: String,
     /// The same for the same finding of a later run, wherever its lines are by then.
     #[serde(default)]
-    pub(super) fingerprint: String,
+    pub fingerprint: String,
     #[serde(skip)]
     pub(super) place: FindingPlace,
 }
 
 /// Lines to write instead of others.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Suggested {
-    pub(super) start_line: u64,
-    pub(super) end_line: u64,
-    pub(super) replacement: String,
+pub struct Suggested {
+    /// The first line that it replaces.
+    pub start_line: u64,
+    /// The last one.
+    pub end_line: u64,
+    /// What stands there then.
+    pub replacement: String,
 }
 
 /// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Level {
+pub enum Level {
+    /// Said in passing.
+    #[default]
     Note,
+    /// Should be looked at.
     Warning,
+    /// Is wrong.
     Error,
 }
 
 impl Level {
     /// The word of the findings schema, which is SARIF's, too.
-    pub(super) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Level::Note => "note",
             Level::Warning => "warning",
@@ -53,7 +73,8 @@ impl Level {
         }
     }
 
-    fn of(name: &str) -> Option<Level> {
+    /// Returns the level of a word.
+    pub fn of(name: &str) -> Option<Level> {
         [Level::Note, Level::Warning, Level::Error].into_iter().find(|level| level.name() == name)
     }
 }
@@ -76,8 +97,7 @@ impl Findings {
     pub(super) fn read(started: Option<&RunStarted>, end: &RunFinished) -> Findings {
         let mut all = Vec::new();
         for (number, value) in end.findings.iter().enumerate() {
-            let Ok(mut found) = Found::deserialize(value) else { continue };
-            found.end_line = found.end_line.max(found.start_line);
+            let Some(mut found) = Found::read(value) else { continue };
             found.place = end.places.get(number).copied().unwrap_or_default();
             all.push(found);
         }
@@ -99,6 +119,19 @@ impl Findings {
             has_diff: !end.places.is_empty(),
         }
     }
+}
+
+impl Found {
+    fn read(value: &Value) -> Option<Found> {
+        let mut found = Found::deserialize(value).ok()?;
+        found.end_line = found.end_line.max(found.start_line);
+        Some(found)
+    }
+}
+
+/// Returns the findings of a result, in its order.
+pub fn found(findings: &[Value]) -> Vec<Found> {
+    findings.iter().filter_map(Found::read).collect()
 }
 
 /// Returns a replacement as the lines that it is, without the newline that ends the last one.
@@ -127,7 +160,7 @@ pub(super) fn example(findings: serde_json::Value) -> Findings {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

@@ -88,7 +88,7 @@ fn letters(word: &str) -> String {
     }
 }
 
-fn longest_run(text: &str) -> usize {
+pub(super) fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 

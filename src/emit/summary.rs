@@ -90,20 +90,25 @@ pub fn review_page(report: &Report, run_url: &str, name: &str) -> String {
     )
 }
 
-/// Returns the summary of a job that pushed. `place` is trusted markdown.
-pub fn pushed(branch: &str, place: &str, files: &[FileReport]) -> String {
-    format!(
-        "### ✅ {} pushed to the branch {}\n\n{place}\n\n{}",
-        count(files.len() as u64, "changed file"),
-        code(branch),
-        table(files)
-    )
+/// Returns the summary of a job that delivered. `lines` are trusted markdown, one for each thing that was done.
+pub fn delivered(report: &Report, lines: &[String]) -> String {
+    let nothing = ["Nothing was left to do.".to_owned()];
+    let lines = if lines.is_empty() { &nothing[..] } else { lines };
+    let list: String = lines.iter().map(|line| format!("- {line}\n")).collect();
+    format!("### ✅ Delivered\n\n{}\n\n{list}\n{}", headline(report), table(&report.changes.files))
 }
 
-/// Returns the summary of a job that pushed nothing.
-pub fn not_pushed(message: &str, hint: &str) -> String {
+/// Returns the summary of a job that did not deliver all. `lines` are what was done before.
+pub fn not_delivered(message: &str, hint: &str, lines: &[String]) -> String {
     let hint = if hint.is_empty() { String::new() } else { format!("  \n**What to do:** {}", prose(hint, 2_000)) };
-    format!("### ⛔ Nothing was pushed\n\n**Why:** {}{hint}\n\n", prose(message, 2_000))
+    let (title, done) = match lines {
+        [] => ("Nothing was delivered", String::new()),
+        lines => {
+            let list: String = lines.iter().map(|line| format!("- {line}\n")).collect();
+            ("Not all was delivered", format!("Done before:\n\n{list}\n"))
+        }
+    };
+    format!("### ⛔ {title}\n\n**Why:** {}{hint}\n\n{done}", prose(message, 2_000))
 }
 
 /// The one line that says how it ended.
@@ -137,12 +142,19 @@ pub fn headline(report: &Report) -> String {
     }
 }
 
+fn coverage(report: &Report) -> Option<&Value> {
+    report.answer.structured_output.as_ref()?.get("coverage")
+}
+
+/// Tells whether a part of a change was not looked at although somebody would expect it to be.
+pub fn is_incomplete(report: &Report) -> bool {
+    coverage(report).is_some_and(|coverage| coverage["complete"] == false)
+}
+
 /// Says that nothing was found, and in how many files where some could not be looked at.
 fn no_problems(report: &Report) -> String {
-    let coverage = report.answer.structured_output.as_ref().and_then(|value| value.get("coverage"));
-    let incomplete = coverage.is_some_and(|coverage| coverage["complete"] == false);
-    let number = |key: &str| coverage.and_then(|coverage| coverage.get(key)?.as_u64()).unwrap_or_default();
-    match incomplete {
+    let number = |key: &str| coverage(report).and_then(|coverage| coverage.get(key)?.as_u64()).unwrap_or_default();
+    match is_incomplete(report) {
         true => format!("⚠️ No problems found in {} of {} files", number("looked_at"), number("files")),
         false if number("files") > 0 && number("looked_at") == 0 => {
             format!("➖ Nothing to look at in {}", count(number("files"), "file"))
@@ -163,7 +175,7 @@ fn found(report: &Report) -> String {
     format!("{} found", parts.join(", "))
 }
 
-fn made_by(report: &Report) -> String {
+pub(super) fn made_by(report: &Report) -> String {
     let model = report.ran.model.as_deref().filter(|model| !model.is_empty());
     let model = model.map_or("an AI model".to_owned(), |model| format!("the AI model {}", code(model)));
     match &report.ran.recipe {
@@ -295,7 +307,7 @@ fn checks(report: &Report) -> String {
     if text.is_empty() { text } else { format!("**Checks after the change**\n\n{text}\n") }
 }
 
-fn denials(report: &Report) -> String {
+pub(super) fn denials(report: &Report) -> String {
     let denials = &report.permission_denials;
     if denials.is_empty() {
         return String::new();
@@ -317,7 +329,7 @@ fn denials(report: &Report) -> String {
     text
 }
 
-fn warnings(report: &Report) -> String {
+pub(super) fn warnings(report: &Report) -> String {
     if report.warnings.is_empty() {
         return String::new();
     }
@@ -326,7 +338,7 @@ fn warnings(report: &Report) -> String {
     format!("<details><summary>{}</summary>\n\n{lines}\n</details>\n\n", count(report.warnings.len() as u64, "warning"))
 }
 
-fn figures(report: &Report) -> String {
+pub(super) fn figures(report: &Report) -> String {
     let Some(run_id) = &report.ran.run_id else { return String::new() };
     let mut parts =
         vec![count(report.totals.num_turns.into(), "answer"), count(report.totals.num_tool_calls.into(), "tool call")];

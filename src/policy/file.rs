@@ -44,6 +44,8 @@ pub struct PolicyFile {
     pub secrets: Option<Secrets>,
     /// What a run may do if its prompt contains untrusted text.
     pub untrusted_input: Option<UntrustedInput>,
+    /// What the delivering job may write to GitHub.
+    pub github: Option<GitHubFile>,
     /// Limits of a run.
     pub limits: Option<LimitsFile>,
     /// Calls with the expected decision; checked each time the policy is loaded.
@@ -62,6 +64,47 @@ pub enum OnDeny {
     Fail,
     /// The run ends at the first denied call.
     Stop,
+}
+
+/// What the delivering job may write to GitHub.
+#[derive(Debug, Clone, Default, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GitHubFile {
+    /// What it may write [default: all of it].
+    pub allow: Option<Vec<GitHubWrite>>,
+    /// Labels that it may set, as globs [default: all].
+    pub labels: Option<Vec<String>>,
+    /// Maximum comments at lines in one review [default: 30].
+    pub max_inline: Option<usize>,
+}
+
+/// A kind of thing that the delivering job writes to GitHub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GitHubWrite {
+    /// Comments at lines of a pull request.
+    Review,
+    /// Comments below a pull request or an issue.
+    Comment,
+    /// Labels.
+    Labels,
+    /// A check at a commit.
+    Check,
+    /// A branch and its pull request.
+    PullRequest,
+}
+
+impl GitHubWrite {
+    /// Returns the word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            GitHubWrite::Review => "review",
+            GitHubWrite::Comment => "comment",
+            GitHubWrite::Labels => "labels",
+            GitHubWrite::Check => "check",
+            GitHubWrite::PullRequest => "pull_request",
+        }
+    }
 }
 
 /// Names of tools.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::decision::RuleRef;
 use super::file::{
-    Changes, CommandRule, DefaultRule, Env, HostRule, Hosts, IgnoredSecrets, OnDeny, Server, Unanalysable,
+    Changes, CommandRule, DefaultRule, Env, GitHubWrite, HostRule, Hosts, IgnoredSecrets, OnDeny, Server, Unanalysable,
     UntrustedInput, WorkspaceMode,
 };
 use super::glob::Glob;
@@ -132,6 +132,15 @@ pub(crate) struct DeliveryRules {
     pub(crate) changes: Option<Changes>,
     pub(crate) on_deny: Option<OnDeny>,
     pub(crate) untrusted_input: Option<UntrustedInput>,
+    pub(crate) github: GitHubRules,
+}
+
+/// Rules on what is written to GitHub.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct GitHubRules {
+    pub(crate) allow: Option<Vec<GitHubWrite>>,
+    pub(crate) labels: Option<Vec<Glob>>,
+    pub(crate) max_inline: Option<usize>,
 }
 
 /// What `extends` does: allow lists and single values replace the parent's; the other lists add up.
@@ -179,7 +188,8 @@ over! {
     SandboxRules { require, workspace, copy_max, read_system }
     SecretRules { redact, patterns, on_write, ignore }
     IgnoredSecrets { paths, sha256 }
-    DeliveryRules { changes, on_deny, untrusted_input }
+    DeliveryRules { changes, on_deny, untrusted_input, github }
+    GitHubRules { allow, labels, max_inline }
     Limits { turns, tool_calls, shell_calls, denials, same_denial, wall_time_ms, total_tokens, cost_usd }
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::file::{Changes, DefaultRule, Delivery, Env, Hosts, OnDeny, Unanalysable, UntrustedInput, WorkspaceMode};
+use super::file::{
+    Changes, DefaultRule, Delivery, Env, GitHubWrite, Hosts, OnDeny, Unanalysable, UntrustedInput, WorkspaceMode,
+};
 use super::glob::Glob;
 use super::grant::Network;
 use super::layers::{Layer, Policy, Standing, lowest_of};
@@ -44,6 +46,26 @@ impl Policy {
     /// Returns the strictest answer to denials that a layer gives; `None` where none says anything.
     pub fn on_deny(&self) -> Option<OnDeny> {
         self.layers.iter().filter_map(|layer| layer.rules.delivery.on_deny).max()
+    }
+
+    /// Tells whether every layer lets this be written to GitHub.
+    pub fn may_write_to_github(&self, what: GitHubWrite) -> bool {
+        let allows = |layer: &Layer| layer.rules.delivery.github.allow.as_ref().is_none_or(|all| all.contains(&what));
+        self.layers.iter().all(allows)
+    }
+
+    /// Tells whether every layer lets this label be set.
+    pub fn may_set_label(&self, label: &str) -> bool {
+        let allows = |layer: &Layer| {
+            let labels = layer.rules.delivery.github.labels.as_ref();
+            labels.is_none_or(|labels| labels.iter().any(|glob| glob.is_match(label)))
+        };
+        self.layers.iter().all(allows)
+    }
+
+    /// Returns the maximum comments at lines in one review.
+    pub fn max_inline(&self) -> usize {
+        self.layers.iter().filter_map(|layer| layer.rules.delivery.github.max_inline).min().unwrap_or(30)
     }
 
     /// Returns what becomes of commands that cannot be analysed.

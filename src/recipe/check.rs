@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::file::{
-    Before, CacheKey, CheckFile, Context, Limits, Needs, Offline, Output, OutputKind, Param, RecipeFile, Severity, Text,
+    AllowedLabels, Before, CacheKey, CheckFile, Context, Limits, Needs, Offline, Output, OutputKind, Param, ParamType,
+    RecipeFile, Severity, Text,
 };
 use super::{needs, params};
 use crate::base::{Code, Diagnostic, Location, Span, digest, document::yaml::nearest};
@@ -50,6 +51,7 @@ impl Recipe {
         checker.output();
         checker.deliveries();
         checker.cases();
+        checker.deliver();
         if checker.errors.is_empty() {
             checker.warn();
         }
@@ -470,6 +472,43 @@ impl Checker<'_> {
         }
         if self.file.offline == Some(Offline::Cached) && gives_changes {
             self.error(Code::R005, &self.at("offline"), "`offline: cached` is for answers, not for changes");
+        }
+    }
+
+    /// Checks what is to be written to GitHub.
+    fn deliver(&mut self) {
+        let Some(deliver) = self.file.deliver.clone() else { return };
+        let kind = self.file.output.as_ref().map(|output| output.kind).unwrap_or_default();
+        let mut wrong = |key: &str, message: &str| {
+            let place = self.at(&format!("deliver.{key}"));
+            self.error(Code::R005, &place, format!("`deliver.{key}`: {message}"));
+        };
+        if deliver.review.is_some() && kind != OutputKind::Findings {
+            wrong("review", "only findings have lines to comment at: write `output: {kind: findings}`");
+        }
+        if deliver.review.as_ref().and_then(|review| review.max_inline).is_some_and(|most| !(1..=100).contains(&most)) {
+            wrong("review.max_inline", "give 1 to 100");
+        }
+        if deliver.pull_request.is_some() && kind != OutputKind::Changes {
+            wrong("pull_request", "it needs a change: write `output: {kind: changes}`");
+        }
+        let Some(labels) = deliver.labels else { return };
+        if kind != OutputKind::Json || !labels.from.value.starts_with('/') {
+            wrong("labels.from", "it is a JSON pointer into the answer of `output: {kind: json}`, such as `/labels`");
+        }
+        if labels.max == Some(0) {
+            wrong("labels.max", "give 1 or more");
+        }
+        if let AllowedLabels::Param { param } = &labels.allowed {
+            let is_list = |param: &Param| param.r#type == ParamType::List;
+            if !self.file.params.as_ref().and_then(|params| params.get(param)).is_some_and(is_list) {
+                let place = self.at("deliver.labels.allowed");
+                self.error(
+                    Code::R005,
+                    &place,
+                    format!("`deliver.labels.allowed`: no list among `params` is called `{param}`"),
+                );
+            }
         }
     }
 }

@@ -42,6 +42,7 @@ pub fn merge(child: RecipeFile, parent: RecipeFile) -> RecipeFile {
         verify: both(child.verify, parent.verify, verify),
         output: child.output.or(parent.output),
         git: child.git.or(parent.git),
+        deliver: child.deliver.or(parent.deliver),
         cache: child.cache.or(parent.cache),
         offline: child.offline.or(parent.offline),
         tests: child.tests,

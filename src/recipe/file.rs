@@ -6,6 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use super::cases::{TestCase, TestCheck, TestExpect};
+pub use super::deliver::{
+    AllowedLabels, CheckWish, CommentMode, CommentWhen, CommentWish, Deliver, LabelMode, LabelWish, PullRequestWish,
+    ReviewWish,
+};
 use super::places::Places;
 pub use super::results::{
     Body, Confidence, Filter, GitWishes, IfNoChanges, Incomplete, LocalRule, Output, OutputKind, Rule, Severity,
@@ -57,6 +61,8 @@ pub struct RecipeFile {
     pub output: Option<Output>,
     /// What happens to the change.
     pub git: Option<GitWishes>,
+    /// What is written to GitHub, by the job that delivers.
+    pub deliver: Option<Deliver>,
     /// Reuse of answers.
     pub cache: Option<Cache>,
     /// What to do without a provider.
@@ -73,7 +79,7 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Res
 }
 
 /// The keys of the top level.
-pub const KEYS: [&str; 22] = [
+pub const KEYS: [&str; 23] = [
     "recipe",
     "name",
     "description",
@@ -93,6 +99,7 @@ pub const KEYS: [&str; 22] = [
     "verify",
     "output",
     "git",
+    "deliver",
     "cache",
     "offline",
     "tests",

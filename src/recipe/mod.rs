@@ -10,6 +10,7 @@ pub mod check;
 mod check_cases;
 mod check_inputs;
 mod check_templates;
+mod deliver;
 pub mod expected;
 pub mod extends;
 pub mod file;

@@ -130,6 +130,13 @@ impl RecipeFile {
                 see(&format!("git.trailers.{name}"), Kind::Template, text);
             }
         }
+        if let Some(deliver) = &mut self.deliver {
+            if let Some(labels) = &mut deliver.labels {
+                see("deliver.labels.from", Kind::Fixed, &mut labels.from);
+            }
+            let labels = deliver.pull_request.as_mut().and_then(|wish| wish.labels.as_mut());
+            list("deliver.pull_request.labels", Kind::Plain, labels, see);
+        }
     }
 
     fn texts_of_tests(&mut self, see: See<'_>) {

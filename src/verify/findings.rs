@@ -171,6 +171,17 @@ pub fn fingerprint(rule_id: &str, path: &str, quote: &str, occurrence: u64) -> S
     hex(&hash.finalize()[..16])
 }
 
+/// The most equal places of a file that are told apart.
+const OCCURRENCES: u64 = 16;
+
+/// Tells whether a file still has lines that a fingerprint names. Their bytes decide.
+pub fn still_has(text: &str, path: &str, rule_id: &str, lines: u64, wanted: &str) -> bool {
+    let all: Vec<&str> = text.lines().collect();
+    let count = usize::try_from(lines.max(1)).unwrap_or(usize::MAX);
+    let has = |quote: &str| (0..OCCURRENCES).any(|number| fingerprint(rule_id, path, quote, number) == wanted);
+    count <= all.len() && all.windows(count).any(|window| has(&window.join("\n")))
+}
+
 /// Writes a finding as one line.
 pub fn line(finding: &Finding) -> String {
     let Finding { path, start_line, rule_id, message, severity, .. } = finding;

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::runner::{Api, Seen, action};
+use super::runner::{Seen, action};
 use super::{Event, Job};
-use crate::support::{Project, call, program, say};
+use crate::support::github::TOKEN;
+use crate::support::{GitHub, Project, call, program, say};
 
 const KEY: &str = "sk-0123456789abcdef-the-key";
 
@@ -139,17 +140,20 @@ fn who_may_not_write_starts_nothing_and_the_model_hears_of_nothing() {
                "comment": {"body": "/qwen do it", "user": {"login": author}},
                "sender": {"login": "ann", "type": "User"}})
     };
-    let api = Api::start(vec![
-        ("GET /repos/o/r/collaborators/ann/permission", 200, json!({"permission": "write"})),
-        ("GET /repos/o/r/collaborators/eve/permission", 200, json!({"permission": "read"})),
-    ]);
+    let origin = tempfile::tempdir().unwrap();
+    let api = GitHub::start(origin.path());
+    api.state().collaborators.insert("eve".to_owned(), "read".to_owned());
     let run = |author: &str, api: &str, mention: &str| {
         let project = Project::new().file("a.txt", "one\n").model([say("ok")]).git();
         project.run_git(&["update-ref", "refs/remotes/origin/main", "HEAD"]);
         let (root, home) = (project.root(), project.home());
         let mut job = job(&project, &root, &home);
         job.event = Event { name: "issue_comment", content: comment(author), actor: "ann" };
-        job.inputs.extend([("prompt", "x".to_owned()), ("mention", mention.to_owned())]);
+        job.inputs.extend([
+            ("prompt", "x".to_owned()),
+            ("mention", mention.to_owned()),
+            ("github-token", TOKEN.to_owned()),
+        ]);
         job.environment.push(("GITHUB_API_URL", api.to_owned()));
         let seen = job.run();
         (seen, project.server().requests().len())

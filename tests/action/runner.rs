@@ -2,11 +2,8 @@
 //! output.
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
@@ -242,60 +239,4 @@ pub(crate) fn output_file(text: &str) -> BTreeMap<String, String> {
         }
     }
     outputs
-}
-
-/// GitHub's interface: answers from a list, by method and path; keeps what it was asked.
-pub(crate) struct Api {
-    pub(crate) url: String,
-    asked: Arc<Mutex<Vec<(String, Value)>>>,
-}
-
-impl Api {
-    pub(crate) fn start(answers: Vec<(&'static str, u16, Value)>) -> Api {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&asked);
-        std::thread::spawn(move || {
-            for mut stream in listener.incoming().flatten() {
-                let mut bytes = Vec::new();
-                let mut buffer = [0; 4096];
-                let (head, body) = loop {
-                    let count = stream.read(&mut buffer).unwrap_or(0);
-                    bytes.extend_from_slice(&buffer[..count]);
-                    let text = String::from_utf8_lossy(&bytes).into_owned();
-                    let Some((head, body)) = text.split_once("\r\n\r\n") else {
-                        if count == 0 {
-                            break (text, String::new());
-                        }
-                        continue;
-                    };
-                    let length = head
-                        .lines()
-                        .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok())
-                        .unwrap_or(0);
-                    if body.len() >= length || count == 0 {
-                        break (head.to_owned(), body.to_owned());
-                    }
-                };
-                let line = head.lines().next().unwrap_or_default().trim_end_matches(" HTTP/1.1").to_owned();
-                let (status, answer) = answers
-                    .iter()
-                    .find(|(wanted, _, _)| line.starts_with(wanted))
-                    .map_or((404, json!({"message": "Not Found"})), |(_, status, answer)| (*status, answer.clone()));
-                kept.lock().unwrap().push((line, serde_json::from_str(&body).unwrap_or_default()));
-                let answer = answer.to_string();
-                let _gone = write!(
-                    stream,
-                    "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{answer}",
-                    answer.len()
-                );
-            }
-        });
-        Api { url, asked }
-    }
-
-    pub(crate) fn asked(&self) -> Vec<(String, Value)> {
-        self.asked.lock().unwrap().clone()
-    }
 }

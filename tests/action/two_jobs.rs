@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::runner::{Api, Seen};
+use super::runner::Seen;
 use super::{Event, Job};
-use crate::support::{Project, call, program, say};
+use crate::support::github::{TOKEN, Trouble};
+use crate::support::{GitHub, Project, call, program, say};
 
 const POLICY: &str =
     "version: 1\nname: fixer\nextends: builtin:edit\nchanges: dry-run\npaths:\n  write: {allow: [\"**\"]}\n";
@@ -62,8 +63,8 @@ impl Proposed {
         project.run_git(&["clone", "-q", &origin.display().to_string(), &second.display().to_string()]);
         let artefact = project.beside("artefact");
         std::fs::create_dir(&artefact).unwrap();
-        for output in ["patch-file", "result-file"] {
-            let file = PathBuf::from(&first.outputs[output]);
+        for entry in std::fs::read_dir(&first.outputs["proposal-dir"]).unwrap() {
+            let file = entry.unwrap().path();
             std::fs::copy(&file, artefact.join(file.file_name().unwrap())).unwrap();
         }
         Proposed { project, first, artefact, second }
@@ -72,12 +73,12 @@ impl Proposed {
     fn deliver(&self, inputs: Vec<(&'static str, String)>, api: &str) -> Seen {
         let home = self.project.home();
         let mut all = vec![
-            ("job", "apply".to_owned()),
+            ("job", "deliver".to_owned()),
             ("binary", program().display().to_string()),
-            ("directory", self.artefact.display().to_string()),
-            ("patch-sha256", self.first.outputs["patch-sha256"].clone()),
+            ("proposal-dir", self.artefact.display().to_string()),
+            ("proposal-sha256", self.first.outputs["proposal-sha256"].clone()),
             ("branch", "qwen/add-script".to_owned()),
-            ("github-token", "ghs_0123456789abcdef".to_owned()),
+            ("github-token", TOKEN.to_owned()),
         ];
         all.extend(inputs);
         Job {
@@ -88,6 +89,10 @@ impl Proposed {
             environment: vec![("GITHUB_API_URL", api.to_owned())],
         }
         .run()
+    }
+
+    fn github(&self) -> GitHub {
+        GitHub::start(&self.project.beside("origin.git"))
     }
 
     fn branches(&self) -> String {
@@ -101,7 +106,7 @@ impl Proposed {
     fn assert_nothing_pushed(&self, seen: &Seen, code: i32, part: &str) {
         assert_eq!(seen.code, code, "{}", seen.log);
         assert!(seen.log.contains(part), "`{part}` is not in\n{}", seen.log);
-        assert!(seen.summary.contains("Nothing was pushed"), "{}", seen.summary);
+        assert!(seen.summary.contains("Nothing was delivered"), "{}", seen.summary);
         assert_eq!(self.branches(), "main\n");
         assert_eq!(
             git(&self.project, &self.second, &["for-each-ref", "--format=%(refname:short)", "refs/heads"]),
@@ -117,18 +122,10 @@ fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn github() -> Api {
-    Api::start(vec![
-        ("GET /repos/o/r/pulls?", 200, json!([])),
-        ("POST /repos/o/r/pulls", 201, json!({"number": 7, "html_url": "https://github.example/o/r/pull/7"})),
-        ("POST /repos/o/r/issues/7/labels", 200, json!([])),
-    ])
-}
-
 #[test]
 fn a_proposal_becomes_a_branch_with_trailers_and_a_pull_request() {
     let proposed = Proposed::new("tools/run.py");
-    let api = github();
+    let api = proposed.github();
     let seen = proposed.deliver(Vec::new(), &api.url);
     assert_eq!(seen.code, 0, "{}", seen.log);
     assert_eq!(seen.outputs["pull-request"], "7");
@@ -144,7 +141,7 @@ fn a_proposal_becomes_a_branch_with_trailers_and_a_pull_request() {
         format!(
             "ann <583231+ann@users.noreply.github.com>\n\
              github-actions[bot] <41898282+github-actions[bot]@users.noreply.github.com>\n\
-             Adds a script. Thanks @ octocat, fixes # 7.\n\nAdds a script. Thanks @ octocat, fixes # 7.\n\n\
+             Adds a script. Thanks @ octocat, fixes issue 7.\n\nAdds a script. Thanks @ octocat, fixes issue 7.\n\n\
              Assisted-by: qwen-run:scripted\nQwen-Run-Id: {run_id}\nQwen-Tree: {}",
             tree.trim()
         )
@@ -211,7 +208,7 @@ fn what_else_the_checkouts_configuration_says_of_servers_does_not_count() {
     ] {
         git(&proposed.project, &proposed.second, &["config", &key, value]);
     }
-    let seen = proposed.deliver(Vec::new(), &github().url);
+    let seen = proposed.deliver(Vec::new(), &proposed.github().url);
     assert_eq!((seen.code, proposed.branches().as_str()), (0, "main\nqwen/add-script\n"), "{}", seen.log);
     assert!(!ran.exists());
 }
@@ -219,10 +216,9 @@ fn what_else_the_checkouts_configuration_says_of_servers_does_not_count() {
 #[test]
 fn without_a_pull_request_the_branch_stays_and_the_log_says_how_to_open_one() {
     let proposed = Proposed::new("tools/run.py");
-    let api = Api::start(vec![
-        ("GET /repos/o/r/pulls?", 200, json!([])),
-        ("POST /repos/o/r/pulls", 403, json!({"message": "GitHub Actions is not permitted to create pull requests"})),
-    ]);
+    let api = proposed.github();
+    let refusal = "GitHub Actions is not permitted to create or approve pull requests.";
+    api.trouble("POST /repos/o/r/pulls", Trouble::Status(403, Vec::new(), refusal));
     let seen = proposed.deliver(Vec::new(), &api.url);
     assert_eq!((seen.code, proposed.branches().as_str()), (0, "main\nqwen/add-script\n"), "{}", seen.log);
     assert!(seen.log.contains("compare/main...qwen/add-script"), "{}", seen.log);
@@ -232,43 +228,71 @@ fn without_a_pull_request_the_branch_stays_and_the_log_says_how_to_open_one() {
 #[test]
 fn a_tampered_artefact_is_not_delivered() {
     let proposed = Proposed::new("tools/run.py");
-    let api = github();
-    let patch = proposed.artefact.join("change.patch");
-    let honest = std::fs::read_to_string(&patch).unwrap();
+    let api = proposed.github();
+    let (patch, file) = (proposed.artefact.join("change.patch"), proposed.artefact.join("proposal.json"));
+    let (honest, proposal) = (std::fs::read_to_string(&patch).unwrap(), std::fs::read_to_string(&file).unwrap());
     let evil = honest.replace("print('ok')", "print('no')");
     assert_ne!(evil, honest);
-    // The patch alone.
+    let refused = |part: &str| proposed.assert_nothing_pushed(&proposed.deliver(Vec::new(), &api.url), 63, part);
+    // The patch alone; patch and proposal, each fitting the other; the proposal alone.
     std::fs::write(&patch, &evil).unwrap();
-    proposed.assert_nothing_pushed(
-        &proposed.deliver(Vec::new(), &api.url),
-        63,
-        "digest of the patch is not the given one",
-    );
-    // Patch and result, each fitting the other.
-    let file = proposed.artefact.join("result.json");
-    let result = std::fs::read_to_string(&file).unwrap();
-    let mut both: Value = serde_json::from_str(&result).unwrap();
-    both["changes"]["patch"] = evil.clone().into();
-    both["changes"]["patch_sha256"] = sha256(evil.as_bytes()).into();
-    std::fs::write(&file, both.to_string()).unwrap();
-    proposed.assert_nothing_pushed(
-        &proposed.deliver(Vec::new(), &api.url),
-        63,
-        "digest of the patch is not the given one",
-    );
-    // The result alone.
+    refused("digest of change.patch");
+    propose(&proposed, &evil, "tools/run.py");
+    refused("digest of proposal.json");
     std::fs::write(&patch, &honest).unwrap();
-    proposed.assert_nothing_pushed(
-        &proposed.deliver(Vec::new(), &api.url),
-        63,
-        "digest of the patch is not the given one",
-    );
-    std::fs::write(&file, &result).unwrap();
-    // No digest, or a second patch.
-    let none = proposed.deliver(vec![("patch-sha256", String::new())], &api.url);
-    proposed.assert_nothing_pushed(&none, 63, "patch-sha256 is not given");
+    refused("digest of proposal.json");
+    // Every field of the proposal, by one byte.
+    let parsed: Value = serde_json::from_str(&proposal).unwrap();
+    for key in parsed.as_object().unwrap().keys() {
+        let at = proposal.find(&format!("\"{key}\": ")).unwrap() + key.len() + 4;
+        let mut bytes = proposal.clone().into_bytes();
+        bytes[at] ^= 1;
+        std::fs::write(&file, bytes).unwrap();
+        refused("digest of proposal.json");
+    }
+    std::fs::write(&file, &proposal).unwrap();
+    // No digest, a second patch, a link, too much.
+    let none = proposed.deliver(vec![("proposal-sha256", String::new())], &api.url);
+    proposed.assert_nothing_pushed(&none, 63, "proposal-sha256 is not given");
+    let old = proposed.deliver(vec![("patch-sha256", "0".repeat(64))], &api.url);
+    proposed.assert_nothing_pushed(&old, 2, "give proposal-sha256 instead");
     std::fs::write(proposed.artefact.join("other.patch"), &evil).unwrap();
-    proposed.assert_nothing_pushed(&proposed.deliver(Vec::new(), &api.url), 63, "holds 2 patches");
+    refused("holds `other.patch`");
+    std::fs::remove_file(proposed.artefact.join("other.patch")).unwrap();
+    std::fs::remove_file(&patch).unwrap();
+    refused("change.patch");
+    std::os::unix::fs::symlink("/etc/passwd", &patch).unwrap();
+    refused("not a regular file");
+    std::fs::remove_file(&patch).unwrap();
+    std::fs::write(&patch, "x".repeat((4 << 20) + 1)).unwrap();
+    refused("change.patch");
+    assert!(api.asked().is_empty());
+}
+
+#[test]
+fn a_proposal_for_something_else_is_not_delivered() {
+    let proposed = Proposed::new("tools/run.py");
+    let api = proposed.github();
+    for (key, value, part) in [
+        ("repository", json!("o/other"), "another repository"),
+        ("number", json!(7), "another pull request or issue"),
+        ("on", json!("issue"), "another pull request or issue"),
+        ("proposal", json!(2), "another version"),
+        ("more", json!(1), "is not a proposal"),
+    ] {
+        let digest = change(&proposed, |proposal| proposal[key] = value.clone());
+        proposed.assert_nothing_pushed(&proposed.deliver(vec![("proposal-sha256", digest)], &api.url), 63, part);
+        change(&proposed, |proposal| {
+            proposal.as_object_mut().unwrap().remove("more");
+            (proposal["repository"], proposal["number"]) = (json!("o/r"), Value::Null);
+            (proposal["on"], proposal["proposal"]) = (json!("none"), json!(1));
+        });
+    }
+    let digest = change(&proposed, |proposal| {
+        proposal["result"]["recipe"] = json!({"name": "fix-lint", "version": null, "sha256": "0"});
+    });
+    let seen = proposed.deliver(vec![("proposal-sha256", digest)], &api.url);
+    proposed.assert_nothing_pushed(&seen, 63, "is not the one that ran");
     assert!(api.asked().is_empty());
 }
 
@@ -276,17 +300,19 @@ fn a_tampered_artefact_is_not_delivered() {
 fn a_moved_base_is_not_delivered_to() {
     let proposed = Proposed::new("tools/run.py");
     git(&proposed.project, &proposed.second, &["commit", "-q", "--allow-empty", "-m", "more"]);
-    proposed.assert_nothing_pushed(&proposed.deliver(Vec::new(), &github().url), 63, "the change was made for");
+    proposed.assert_nothing_pushed(
+        &proposed.deliver(Vec::new(), &proposed.github().url),
+        63,
+        "the change was made for",
+    );
 }
 
 #[test]
 fn a_change_that_its_checks_refused_is_not_delivered() {
     let proposed = Proposed::new("tools/run.py");
-    let file = proposed.artefact.join("result.json");
-    let mut result: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    result["exit_code"] = json!(64);
-    std::fs::write(&file, result.to_string()).unwrap();
-    proposed.assert_nothing_pushed(&proposed.deliver(Vec::new(), &github().url), 63, "ended with 64");
+    let digest = change(&proposed, |proposal| proposal["result"]["exit_code"] = json!(64));
+    let seen = proposed.deliver(vec![("proposal-sha256", digest)], &proposed.github().url);
+    proposed.assert_nothing_pushed(&seen, 63, "ended with 64");
 }
 
 /// Makes an artefact that fits itself for a patch that no run would have made.
@@ -295,16 +321,23 @@ fn forge(proposed: &Proposed, path: &str) -> String {
     propose(proposed, &patch, path)
 }
 
-/// Puts a patch and a result that fits it into the artefact, and returns the patch's digest.
+/// Puts a patch and a proposal that fits it into the artefact, and returns the proposal's digest.
 fn propose(proposed: &Proposed, patch: &str, path: &str) -> String {
     std::fs::write(proposed.artefact.join("change.patch"), patch).unwrap();
-    let file = proposed.artefact.join("result.json");
-    let mut result: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    result["changes"]["patch"] = patch.into();
-    result["changes"]["patch_sha256"] = sha256(patch.as_bytes()).into();
-    result["changes"]["files"][0]["path"] = path.into();
-    std::fs::write(&file, result.to_string()).unwrap();
-    sha256(patch.as_bytes())
+    change(proposed, |proposal| {
+        let changes = &mut proposal["result"]["changes"];
+        changes["patch_sha256"] = sha256(patch.as_bytes()).into();
+        changes["files"][0]["path"] = path.into();
+    })
+}
+
+/// Changes the proposal, and returns its digest.
+fn change(proposed: &Proposed, change: impl FnOnce(&mut Value)) -> String {
+    let file = proposed.artefact.join("proposal.json");
+    let mut proposal: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    change(&mut proposal);
+    std::fs::write(&file, proposal.to_string()).unwrap();
+    sha256(proposal.to_string().as_bytes())
 }
 
 #[test]
@@ -313,17 +346,18 @@ fn a_protected_path_is_refused_even_with_a_fitting_digest() {
     for path in [".github/workflows/x.yml", ".qwen/policy2.yaml", ".gitattributes", "sub/CODEOWNERS", ".husky/pre-push"]
     {
         let honest = std::fs::read(proposed.artefact.join("change.patch")).unwrap();
-        let result = std::fs::read(proposed.artefact.join("result.json")).unwrap();
+        let proposal = std::fs::read(proposed.artefact.join("proposal.json")).unwrap();
         let digest = forge(&proposed, path);
-        let seen = proposed.deliver(vec![("patch-sha256", digest)], &github().url);
+        let seen = proposed.deliver(vec![("proposal-sha256", digest)], &proposed.github().url);
         proposed.assert_nothing_pushed(&seen, 60, path);
         assert_eq!(seen.outputs["conclusion"], "denied");
         std::fs::write(proposed.artefact.join("change.patch"), honest).unwrap();
-        std::fs::write(proposed.artefact.join("result.json"), result).unwrap();
+        std::fs::write(proposed.artefact.join("proposal.json"), proposal).unwrap();
     }
     // What runs by itself needs a policy file that allows it; here a builtin judges.
     let digest = forge(&proposed, "build.rs");
-    let seen = proposed.deliver(vec![("patch-sha256", digest), ("policy", "builtin:edit".to_owned())], &github().url);
+    let seen = proposed
+        .deliver(vec![("proposal-sha256", digest), ("policy", "builtin:edit".to_owned())], &proposed.github().url);
     proposed.assert_nothing_pushed(&seen, 60, "build.rs");
 }
 
@@ -331,7 +365,7 @@ fn a_protected_path_is_refused_even_with_a_fitting_digest() {
 fn branches_that_others_rest_on_are_never_pushed_to() {
     let proposed = Proposed::new("tools/run.py");
     for (branch, code) in [("main", 60), ("MAIN", 60), ("refs/heads/x", 63), ("-x", 63), ("a..b", 63), ("HEAD", 63)] {
-        let seen = proposed.deliver(vec![("branch", branch.to_owned())], &github().url);
+        let seen = proposed.deliver(vec![("branch", branch.to_owned())], &proposed.github().url);
         proposed.assert_nothing_pushed(&seen, code, branch);
     }
 }
@@ -347,7 +381,7 @@ fn nothing_is_copied_from_where_nothing_may_be_read() {
         let patch =
             format!("diff --git a/{source} b/pub.txt\nsimilarity index 100%\ncopy from {source}\ncopy to pub.txt\n");
         let digest = propose(&proposed, &patch, "pub.txt");
-        let seen = proposed.deliver(vec![("patch-sha256", digest)], &github().url);
+        let seen = proposed.deliver(vec![("proposal-sha256", digest)], &proposed.github().url);
         proposed.assert_nothing_pushed(&seen, 60, source);
     }
 }

@@ -45,7 +45,7 @@ pub(crate) const LAYER_OF: &[(&str, &str)] = &[
     ("telemetry", "telemetry"),
     ("cli", "root"),
     ("commands", "root"),
-    ("forge", "root"),
+    ("github", "root"),
     ("run", "root"),
     ("", "root"),
 ];

@@ -1,5 +1,6 @@
 //! Provides what the tests share: a hermetic project, and a model that plays a script.
 
+pub(crate) mod github;
 pub(crate) mod network;
 pub(crate) mod project;
 pub(crate) mod server;
@@ -8,6 +9,7 @@ pub(crate) mod terminal;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+pub(crate) use github::GitHub;
 pub(crate) use network::on_the_network;
 pub(crate) use project::{Outcome, Project};
 pub(crate) use server::{Reply, Server, call, calls, say};

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use crate::base::CliError;
 use crate::exit::Exit;
 use crate::git::repository::RepositoryError;
+use crate::github::GitHubError;
 use crate::workspace::WorkspaceError;
 
 /// Why a job cannot begin.
@@ -28,6 +29,9 @@ pub(in crate::commands) enum CiError {
     /// The delivery does not exist.
     #[error("the input changes is `{0}`")]
     Changes(String),
+    /// An input has another name now.
+    #[error("the input {0} is given")]
+    Renamed(&'static str, &'static str),
     /// The inputs make another command.
     #[error("the inputs do not make a run")]
     NotARun,
@@ -46,6 +50,9 @@ pub(in crate::commands) enum CiError {
     /// Whoever started it may not.
     #[error("the run was not started: {0}")]
     Refused(String),
+    /// The pull request of a comment cannot be read.
+    #[error("pull request {0} cannot be read: {1}")]
+    Pull(u64, String),
     /// The result cannot be written or read.
     #[error("{path}: {cause}")]
     Result { path: String, cause: String },
@@ -64,6 +71,7 @@ impl CliError for CiError {
     fn exit(&self) -> Exit {
         match self {
             CiError::Input(_)
+            | CiError::Renamed(..)
             | CiError::TwoTasks
             | CiError::NoTask
             | CiError::ParamsAlone
@@ -75,6 +83,7 @@ impl CliError for CiError {
             | CiError::Directory(_) => Exit::Usage,
             CiError::Repository(_) => Exit::Conflict,
             CiError::Refused(_) => Exit::Denied,
+            CiError::Pull(..) => Exit::Unavailable,
             CiError::Result { .. } | CiError::Append { .. } | CiError::Results { .. } | CiError::NoRandom => {
                 Exit::Failed
             }
@@ -84,16 +93,18 @@ impl CliError for CiError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match self {
             CiError::Input(_) => "`qwen help action` lists the inputs",
+            CiError::Renamed(_, new) => return Some(Cow::Owned(format!("give {new} instead"))),
             CiError::TwoTasks | CiError::NoTask => "give one of the two inputs",
             CiError::ParamsAlone => "a prompt has no parameters",
             CiError::StandardInput => "give key=value",
-            CiError::Changes(_) => "give dry-run, apply or commit; a push is for a second job (job: apply)",
+            CiError::Changes(_) => "give dry-run, apply or commit; a push is for a second job (job: deliver)",
             CiError::NotARun => "give recipe or prompt",
             CiError::Flags { hint, .. } => hint,
             CiError::NoEvent => "use it in a job of GitHub Actions; elsewhere use `qwen run`",
             CiError::Directory(_) => "check out first",
             CiError::Repository(_) => "check out with actions/checkout",
             CiError::Refused(_) => "somebody with write access can start it; allow-actors lists others by name",
+            CiError::Pull(..) => "give the job `pull-requests: read`, or run it again",
             CiError::Result { .. } => "make the temporary directory writable",
             CiError::Append { .. } => "the runner makes this file",
             CiError::Results { .. } => "make RUNNER_TEMP writable",
@@ -138,21 +149,45 @@ impl CliError for TrustedPolicyError {
     }
 }
 
-/// Why a proposal is not pushed.
+/// Why a proposal is not delivered.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::commands) enum ProposalError {
     /// The digest is not given.
-    #[error("patch-sha256 is not given, so the proposed patch is unknown")]
+    #[error("proposal-sha256 is not given, so the proposal is unknown")]
     NoDigest,
     /// The digest is another text.
-    #[error("patch-sha256 is not a SHA-256")]
+    #[error("proposal-sha256 is not a SHA-256")]
     NotADigest,
+    /// The input is missing.
+    #[error("proposal-dir is not given")]
+    NoDirectory,
+    /// The directory cannot be read.
+    #[error("{path}: {cause}")]
+    Directory { path: String, cause: std::io::Error },
+    /// The directory has a file that no proposal has.
+    #[error("{path} holds `{name}`, which does not belong to the proposal")]
+    OneMore { path: String, name: String },
+    /// A file cannot be read.
+    #[error("{path}: {cause}")]
+    Artefact { path: String, cause: String },
+    /// The proposal is another one.
+    #[error("the digest of proposal.json is not the given one")]
+    OtherDigest,
+    /// The patch is another one.
+    #[error("the digest of change.patch is not the one that proposal.json names")]
+    OtherPatch,
+    /// The proposal is something else.
+    #[error("proposal.json is not a proposal: {0}")]
+    Json(serde_json::Error),
+    /// The proposal is about something else.
+    #[error("the proposal is for another {0} than this job")]
+    Other(&'static str),
+    /// The recipe is another one.
+    #[error("the recipe `{0}` of the trusted commit is not the one that ran")]
+    OtherRecipe(String),
     /// There is no repository.
     #[error("not in a git repository")]
     NoRepository,
-    /// No space for what is temporary.
-    #[error("cannot make a temporary directory: {0}")]
-    Space(std::io::Error),
     /// No directory for what is temporary.
     #[error("cannot make a temporary directory: {0}")]
     Temporary(std::io::Error),
@@ -165,30 +200,12 @@ pub(in crate::commands) enum ProposalError {
     /// There is no commit.
     #[error("the commit was not made")]
     NoCommit,
-    /// The input is missing.
-    #[error("directory is not given")]
-    NoDirectory,
-    /// The directory cannot be read.
-    #[error("{path}: {cause}")]
-    Directory { path: String, cause: std::io::Error },
-    /// The directory is not an artefact of ours.
-    #[error("{path} holds {count} patches, and must hold one")]
-    Patches { path: String, count: usize },
-    /// The patch is another one.
-    #[error("the digest of the patch is not the given one")]
-    OtherDigest,
-    /// The result is something else.
-    #[error("result.json is not a result: {0}")]
-    Result(serde_json::Error),
     /// The result names no base.
     #[error("the result does not name a base commit")]
     NoBase,
     /// The run failed.
-    #[error("the run that proposed it ended with {0} and delivers nothing")]
+    #[error("the run that proposed it ended with {0} and delivers no change")]
     Failed(u8),
-    /// A file cannot be read.
-    #[error("{path}: {cause}")]
-    Artefact { path: String, cause: String },
     /// The commit has no proper message.
     #[error("the commit's message: {0}")]
     Message(String),
@@ -197,46 +214,101 @@ pub(in crate::commands) enum ProposalError {
 impl CliError for ProposalError {
     fn exit(&self) -> Exit {
         match self {
+            ProposalError::NoDirectory => Exit::Usage,
             ProposalError::NoDigest
             | ProposalError::NotADigest
+            | ProposalError::Directory { .. }
+            | ProposalError::OneMore { .. }
+            | ProposalError::Artefact { .. }
+            | ProposalError::OtherDigest
+            | ProposalError::OtherPatch
+            | ProposalError::Json(_)
+            | ProposalError::Other(_)
+            | ProposalError::OtherRecipe(_)
             | ProposalError::NoRepository
-            | ProposalError::Space(_)
             | ProposalError::Temporary(_)
             | ProposalError::Origin(_)
             | ProposalError::Empty
             | ProposalError::NoCommit
-            | ProposalError::Directory { .. }
-            | ProposalError::Patches { .. }
-            | ProposalError::OtherDigest
-            | ProposalError::Result(_)
             | ProposalError::NoBase
             | ProposalError::Failed(_)
-            | ProposalError::Artefact { .. }
             | ProposalError::Message(_) => Exit::Conflict,
-            ProposalError::NoDirectory => Exit::Usage,
         }
     }
 
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match self {
-            ProposalError::NoDigest => "pass the output patch-sha256 of the earlier job to this job",
-            ProposalError::NotADigest => "pass the output patch-sha256 unchanged",
+            ProposalError::NoDigest => "pass the output proposal-sha256 of the earlier job to this job",
+            ProposalError::NotADigest => "pass the output proposal-sha256 unchanged",
+            ProposalError::NoDirectory => "name the directory that the artefact was downloaded to",
+            ProposalError::Directory { .. } => "download the artefact of the earlier job to it",
+            ProposalError::OneMore { .. } => "upload the output proposal-dir, and nothing else",
+            ProposalError::Artefact { .. } => "download the artefact again",
+            ProposalError::OtherDigest | ProposalError::OtherPatch => {
+                "the artefact changed after the first job: run that job again, and find out who changed the artefact"
+            }
+            ProposalError::Json(_) => "use the same version of the action in both jobs",
+            ProposalError::Other(_) => {
+                "use the artefact of this workflow run, and the same version of the action in both jobs"
+            }
+            ProposalError::OtherRecipe(_) => {
+                "give both jobs the same inputs recipe and trusted-ref; if the branch moved meanwhile, run both again"
+            }
             ProposalError::NoRepository | ProposalError::Origin(_) => "check out with actions/checkout",
-            ProposalError::Space(_) => "free some space",
             ProposalError::Temporary(_) => "set TMPDIR to a writable one",
             ProposalError::Empty => "run this job only if the output `changed` is true",
             ProposalError::NoCommit => "run again",
-            ProposalError::NoDirectory => "name the directory that the artefact was downloaded to",
-            ProposalError::Directory { .. } => "download the artefact of the earlier job to it",
-            ProposalError::Patches { .. } => "upload the outputs patch-file and result-file, and nothing else",
-            ProposalError::OtherDigest => {
-                "the artefact changed after the first job: run that job again, and find out who changed the artefact"
-            }
-            ProposalError::Result(_) => "upload the output result-file",
             ProposalError::NoBase => "run the first job in a clone with commits",
             ProposalError::Failed(_) => "look at the first job; a change that failed its checks is not delivered",
-            ProposalError::Artefact { .. } => "download the artefact again",
             ProposalError::Message(_) => "correct git.subject of the recipe",
         }))
+    }
+}
+
+/// Why a step of the delivery failed.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::commands) enum StepError {
+    /// The token may not.
+    #[error("{step}: {error}{done}")]
+    Permission { step: &'static str, permission: &'static str, error: GitHubError, done: String },
+    /// It may work later.
+    #[error("{step}: {error}{done}")]
+    Later { step: &'static str, error: GitHubError, done: String },
+    /// GitHub refuses.
+    #[error("{step}: {error}{done}")]
+    Refused { step: &'static str, error: GitHubError, done: String },
+}
+
+impl StepError {
+    /// Says why a step failed. `done` names the steps before it.
+    pub(in crate::commands) fn new(
+        step: &'static str,
+        permission: &'static str,
+        done: String,
+        error: GitHubError,
+    ) -> StepError {
+        match () {
+            () if error.lacks_permission() => StepError::Permission { step, permission, error, done },
+            () if error.may_pass() => StepError::Later { step, error, done },
+            () => StepError::Refused { step, error, done },
+        }
+    }
+}
+
+impl CliError for StepError {
+    fn exit(&self) -> Exit {
+        match self {
+            StepError::Permission { .. } => Exit::Auth,
+            StepError::Later { .. } => Exit::Unavailable,
+            StepError::Refused { .. } => Exit::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            StepError::Permission { permission, .. } => Cow::Owned(format!("give the job `{permission}`")),
+            StepError::Later { .. } => Cow::Borrowed("run the job again: it does the rest, and nothing twice"),
+            StepError::Refused { .. } => Cow::Borrowed("correct what GitHub names, then run the job again"),
+        })
     }
 }

@@ -3,23 +3,30 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use super::deliver::policy;
 use super::error::CiError;
 use super::inputs::Shown;
-use super::job::{GuardedLog, Job, open, say, say_failure, trusted};
-use super::trusted_policy;
+use super::job::{GuardedLog, Job, open, recipe, say, say_failure, trusted};
+use super::proposal::{self, About, More};
+use super::wanted::Wanted;
+use super::{threads, trusted_policy};
 use crate::bounded;
 use crate::cli::usage::{self, UsageError};
 use crate::cli::{Command, RunArgs};
+use crate::emit::github::notice;
+use crate::emit::proposal::Subject;
 use crate::emit::{Renderer, Report, Screen, summary, to_line};
 use crate::event::{Event, RunFinished};
 use crate::exit::Exit;
+use crate::github::GitHubError;
+use crate::policy::redact::Secrets;
 use crate::policy::trigger::{Trigger, Verdict};
-use crate::recipe::builtin;
+use crate::recipe::Recipe;
 use crate::run::Failure;
 use crate::run::finish::outcome;
+use crate::run::output::masking::secrets_of;
 use crate::run::output::outputs::{Streams, new_id, outputs};
-use crate::run::place;
-use crate::run::rules::trust::Trusted;
+use crate::run::place::{self, Place};
 use crate::run::run as run_agent;
 use crate::tool_name::{READING, ToolId};
 
@@ -59,20 +66,37 @@ impl Files {
 
 /// The job's decisions before a model is asked.
 enum Ready {
-    Run(Box<RunArgs>),
+    Run(Box<Prepared>),
     Skip(String),
+}
+
+/// A run that may start.
+struct Prepared {
+    arguments: RunArgs,
+    about: About,
+    place: Place,
+    wanted: Wanted,
+    secrets: Secrets,
+    /// The commit that recipe and policy are read from.
+    trusted: Option<String>,
 }
 
 pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Failure> {
     let files = Files { folder: job.folder()? };
     let log = GuardedLog::new()?;
-    let exit = match ready(job, &files).await {
-        Ok(Ready::Run(arguments)) => run_agent(&arguments, &job.environment, streams(&log)).await,
-        Ok(Ready::Skip(why)) => end(job, &files, &log, outcome::nothing_to_do(format!("not started: {why}"))),
-        Err(failure) => end(job, &files, &log, RunFinished::failed(failure.exit, *failure.error)),
+    let (exit, prepared) = match ready(job, &files).await {
+        Ok(Ready::Run(prepared)) => {
+            let exit = run_agent(&prepared.arguments, &job.environment, streams(&log)).await;
+            (exit, Some(prepared))
+        }
+        Ok(Ready::Skip(why)) => (end(job, &files, &log, outcome::nothing_to_do(format!("not started: {why}"))), None),
+        Err(failure) => (end(job, &files, &log, RunFinished::failed(failure.exit, *failure.error)), None),
     };
     say(out, &log.end());
     let report = read_report(&files.path("result.json"))?;
+    if let Some(prepared) = prepared {
+        hand_over(job, &files, &report, *prepared, out).await?;
+    }
     if job.inputs.shown.annotations {
         // Written here with each value escaped: these are the commands that the runner must obey.
         say(out, &bounded::regular_text(&files.path("annotations.txt"), bounded::PRODUCT).unwrap_or_default());
@@ -108,16 +132,76 @@ async fn ready(job: &Job, files: &Files) -> Result<Ready, Failure> {
     let event_name = job.variable("GITHUB_EVENT_NAME").ok_or(CiError::NoEvent)?;
     let place = open(&job.inputs, &job.environment)?;
     let trusted = trusted(job, &place)?;
-    let top = place.top();
-    if let Some(why) = guard(job, &event_name, is_harmless(job, top, &trusted)).await? {
+    // One that cannot be read is reported by the run itself, which says more of it.
+    let recipe = job.inputs.recipe.as_deref().and_then(|word| recipe(job, &place, &trusted, word).ok());
+    if let Some(why) = guard(job, &event_name, recipe.as_ref().is_some_and(is_harmless)).await? {
         return Ok(Ready::Skip(why));
+    }
+    let about = about(job, &event_name).await?;
+    if let Some(recipe) = &recipe {
+        arguments.input.params.extend(revisions(job, recipe, &about));
     }
     if let Some(named) = &job.inputs.policy {
         let folder = files.path("policy");
-        let policy = trusted_policy::find(named, top, &job.environment.cwd, &trusted, &folder)?;
+        let policy = trusted_policy::find(named, place.top(), &job.environment.cwd, &trusted, &folder)?;
         arguments.policy.policy = Some(policy);
     }
-    Ok(Ready::Run(arguments))
+    let chosen = policy(job, &place, &trusted)?;
+    let wanted = Wanted::judge(recipe.as_ref(), &chosen.policy)?;
+    let secrets = secrets_of(&chosen.policy, &job.environment)?;
+    let trusted = trusted.tree.map(|tree| tree.commit);
+    Ok(Ready::Run(Box::new(Prepared { arguments: *arguments, about, place, wanted, secrets, trusted })))
+}
+
+/// Returns what the event is about; the event of a comment does not name the pull request's commits.
+async fn about(job: &Job, event_name: &str) -> Result<About, CiError> {
+    let mut about = About::read(event_name, job.event().as_ref());
+    if let (Subject::PullRequest, Some(number), None) = (about.on, about.number, &about.head) {
+        let failed = |error: GitHubError| CiError::Pull(number, error.to_string());
+        let pull = job.github().map_err(failed)?.pull(number).await.map_err(failed)?;
+        (about.head, about.base) = (Some(pull.head), Some(pull.base));
+    }
+    Ok(about)
+}
+
+/// Returns the commits of the pull request, for parameters of these names that the caller does not give.
+fn revisions(job: &Job, recipe: &Recipe, about: &About) -> Vec<String> {
+    let params = recipe.params();
+    let is_given = |name: &str| job.inputs.params.iter().any(|param| param.split('=').next() == Some(name));
+    let commits = [("base", &about.base), ("head", &about.head)];
+    let commits = commits.into_iter().filter(|(name, _)| params.contains_key(*name) && !is_given(name));
+    commits.filter_map(|(name, commit)| Some(format!("{name}={}", commit.as_ref()?))).collect()
+}
+
+/// Writes the proposal for the job that delivers.
+async fn hand_over(
+    job: &mut Job,
+    files: &Files,
+    report: &Report,
+    prepared: Prepared,
+    out: &mut dyn Write,
+) -> Result<(), CiError> {
+    let Prepared { about, place, wanted, secrets, trusted, .. } = prepared;
+    let mut more = More { trusted, ..More::default() };
+    if let (Some(labels), Some(answer)) = (&wanted.labels, &report.answer.structured_output) {
+        let named = answer.pointer(&labels.from).and_then(serde_json::Value::as_array).into_iter().flatten();
+        more.labels = named.filter_map(|label| label.as_str().map(str::to_owned)).take(100).collect();
+    }
+    if let (Some(_), Some(head), Some(repository)) = (&wanted.review, &about.head, place.repository()) {
+        match threads::ours(job, &about).await {
+            Ok(ours) => more.gone = threads::gone(&ours, report, head, repository, &secrets),
+            Err(error) => {
+                let text = format!(
+                    "comments whose code is gone stay as they are: {error}; give the job `pull-requests: read`"
+                );
+                say(out, &notice("notice", "qwen", &text));
+            }
+        }
+    }
+    let (folder, digest) = proposal::write(job, &files.folder, report, &about, more)?;
+    job.set("proposal-dir", folder.display().to_string());
+    job.set("proposal-sha256", digest);
+    Ok(())
 }
 
 /// Asks who may start the run. `Some` says why nothing starts although nobody did wrong.
@@ -140,10 +224,10 @@ async fn guard(job: &Job, event_name: &str, is_harmless: bool) -> Result<Option<
         Verdict::Refuse(why) => return Err(CiError::Refused(why)),
         Verdict::Ask(people) => people,
     };
-    let forge =
-        job.forge().map_err(|error| CiError::Refused(format!("cannot check who may start this run: {error}")))?;
+    let github =
+        job.github().map_err(|error| CiError::Refused(format!("cannot check who may start this run: {error}")))?;
     for login in people {
-        match forge.may_write(&login).await {
+        match github.may_write(&login).await {
             Ok(true) => {}
             Ok(false) => return Err(CiError::Refused(format!("{login} may not write to this repository"))),
             Err(error) => {
@@ -158,33 +242,9 @@ async fn guard(job: &Job, event_name: &str, is_harmless: bool) -> Result<Option<
 
 /// Tells whether the recipe can neither change files, run commands nor use the network, whatever the policy allows: its
 /// tools only read, and it runs no checks. Anyone may start such a recipe.
-fn is_harmless(job: &Job, top: &Path, trusted: &Trusted) -> bool {
-    let recipe = job.inputs.recipe.as_deref().and_then(|word| trusted_recipe(word, top, trusted));
-    recipe.is_some_and(|recipe| {
-        let tools = recipe.needs().and_then(|needs| needs.tools.as_ref());
-        recipe.checks().is_empty() && tools.is_some_and(|tools| tools.iter().all(|tool| only_looks(tool.as_str())))
-    })
-}
-
-/// Returns a recipe of the trusted commit, else the built-in one; `None` where it has a parent or cannot be read.
-pub(super) fn trusted_recipe(word: &str, top: &Path, trusted: &Trusted) -> Option<crate::recipe::Recipe> {
-    let bare = word.strip_prefix("builtin:");
-    let is_name =
-        |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
-    let name = bare.unwrap_or(word);
-    let own = |path: String| trusted.read_text(top, &path).ok().flatten();
-    let (shown, text) = match (bare, is_name(name)) {
-        (Some(_), true) => (name.to_owned(), builtin::text(name)?.to_owned()),
-        (None, true) => ["yaml", "yml"]
-            .into_iter()
-            .find_map(|end| own(format!(".qwen/recipes/{name}.{end}")))
-            .or_else(|| builtin::text(name).map(|text| (name.to_owned(), text.to_owned())))?,
-        (_, false) => own(name.trim_start_matches("./").to_owned())?,
-    };
-    // Messages name the commit after an `@`; the recipe's name is that of its file.
-    let shown = shown.split('@').next().unwrap_or_default();
-    let recipe = crate::recipe::load::from_text(shown, &text).ok()?;
-    recipe.file.extends.is_none().then_some(recipe)
+fn is_harmless(recipe: &Recipe) -> bool {
+    let tools = recipe.needs().and_then(|needs| needs.tools.as_ref());
+    recipe.checks().is_empty() && tools.is_some_and(|tools| tools.iter().all(|tool| only_looks(tool.as_str())))
 }
 
 /// Ends a job that asked no model, as a run ends: with a result, a summary and an exit code.
@@ -237,5 +297,12 @@ fn set_outputs(job: &mut Job, files: &Files, report: &Report, exit: Exit) {
     job.set("sarif-file", when(has_findings, "findings.sarif"));
     job.set("rdjson-file", when(has_findings, "findings.rdjson"));
     job.set("cost-usd", report.total_cost_usd.map(|cost| format!("{cost:.6}")).unwrap_or_default());
+    let counts = |level: &str| report.findings.iter().filter(|finding| finding["severity"] == *level).count();
+    let is_complete = has_findings && !summary::is_incomplete(report) && matches!(report.ending.exit_code, 0 | 3);
+    job.set("findings-count", report.findings.len().to_string());
+    job.set("errors", counts("error").to_string());
+    job.set("complete", is_complete.to_string());
+    let findings = to_line(&report.findings);
+    job.set("findings", if findings.len() <= LARGEST_ANSWER { findings } else { String::new() });
     job.set("pull-request", "");
 }

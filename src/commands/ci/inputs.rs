@@ -25,13 +25,24 @@ pub(super) struct Inputs {
     pub(super) allow_actors: Vec<String>,
     pub(super) mention: Option<String>,
     pub(super) token: Option<Secret>,
-    /// Of `apply`: the directory with result and patch.
-    pub(super) proposal: Option<PathBuf>,
-    pub(super) patch_sha256: Option<String>,
-    pub(super) branch: Option<String>,
-    pub(super) draft: bool,
+    pub(super) delivery: DeliveryInputs,
     /// The first input that cannot be what it says.
     problem: Option<String>,
+    /// An input that is given by an old name, and the new one.
+    renamed: Option<(&'static str, &'static str)>,
+}
+
+/// The inputs of `deliver`.
+#[derive(Debug, Clone, Default)]
+pub(super) struct DeliveryInputs {
+    /// The directory with the proposal.
+    pub(super) proposal: Option<PathBuf>,
+    pub(super) proposal_sha256: Option<String>,
+    pub(super) branch: Option<String>,
+    /// `None`: as the recipe says.
+    pub(super) draft: Option<bool>,
+    /// Whose comments are ours.
+    pub(super) bot_login: Option<String>,
 }
 
 /// What the job shows of a run beside its files.
@@ -64,7 +75,7 @@ impl Inputs {
             step_summary: yes("STEP_SUMMARY", "step-summary"),
             report: yes("REPORT", "report"),
         };
-        let draft = yes("DRAFT", "draft");
+        let draft = text("DRAFT").is_some().then(|| yes("DRAFT", "draft"));
         let lines = |name: &str, separator: &[char]| -> Vec<String> {
             let value = text(name).unwrap_or_default();
             value.split(separator).map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
@@ -76,6 +87,8 @@ impl Inputs {
                 None
             }
         });
+        let renamed = [("PATCH_DIR", "directory", "proposal-dir"), ("PATCH_SHA256", "patch-sha256", "proposal-sha256")];
+        let renamed = renamed.into_iter().find(|(name, _, _)| text(name).is_some()).map(|(_, old, new)| (old, new));
         Inputs {
             recipe: text("RECIPE"),
             prompt: text("PROMPT"),
@@ -91,19 +104,24 @@ impl Inputs {
             allow_actors: lines("ALLOW_ACTORS", &[',', '\n', ' ']),
             mention: text("MENTION"),
             token,
-            proposal: text("PATCH_DIR").map(PathBuf::from),
-            patch_sha256: text("PATCH_SHA256"),
-            branch: text("BRANCH"),
-            draft,
+            delivery: DeliveryInputs {
+                proposal: text("PROPOSAL_DIR").map(PathBuf::from),
+                proposal_sha256: text("PROPOSAL_SHA256"),
+                branch: text("BRANCH"),
+                draft,
+                bot_login: text("BOT_LOGIN"),
+            },
             problem,
+            renamed,
         }
     }
 
     /// Fails for an input that cannot be what it says.
     pub(super) fn check(&self) -> Result<(), CiError> {
-        match &self.problem {
-            Some(problem) => Err(CiError::Input(problem.clone())),
-            None => Ok(()),
+        match (&self.problem, self.renamed) {
+            (Some(problem), _) => Err(CiError::Input(problem.clone())),
+            (None, Some((old, new))) => Err(CiError::Renamed(old, new)),
+            (None, None) => Ok(()),
         }
     }
 
@@ -182,6 +200,8 @@ mod tests {
             (&[("RECIPE", "a"), ("ANNOTATIONS", "yes")], "annotations"),
             (&[("RECIPE", "a"), ("REPORT", "1")], "the input report is `1`"),
             (&[("RECIPE", "a"), ("TOKEN", "a b")], "github-token"),
+            (&[("RECIPE", "a"), ("DRAFT", "no")], "the input draft is `no`"),
+            (&[("RECIPE", "a"), ("PATCH_SHA256", "0")], "the input patch-sha256"),
         ] {
             let error = inputs(values).arguments().unwrap_err();
             assert_eq!(error.exit(), Exit::Usage);

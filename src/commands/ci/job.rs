@@ -6,10 +6,12 @@ use crate::base::digest::hex;
 use crate::bounded;
 use crate::emit::github::{Guarded, notice, output};
 use crate::exit::Exit;
-use crate::forge::{ForgeError, GitHub};
+use crate::github::{GitHub, GitHubError};
+use crate::recipe::Recipe;
 use crate::run::Failure;
 use crate::run::error::PlaceError;
 use crate::run::place::Place;
+use crate::run::recipe::RecipeContext;
 use crate::run::rules::trust::{TrustFlags, Trusted};
 use crate::settings::Environment;
 use crate::workspace::outputs::{append, stay};
@@ -90,7 +92,7 @@ impl Job {
     }
 
     /// Returns GitHub's interface for this repository.
-    pub(super) fn forge(&self) -> Result<GitHub, ForgeError> {
+    pub(super) fn github(&self) -> Result<GitHub, GitHubError> {
         let api = self.variable("GITHUB_API_URL").unwrap_or_else(|| "https://api.github.com".to_owned());
         let repository = self.variable("GITHUB_REPOSITORY").unwrap_or_default();
         GitHub::new(&api, &repository, self.inputs.token.clone())
@@ -160,6 +162,20 @@ impl Write for GuardedLog {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+/// Finds a recipe as a run of this job does.
+pub(super) fn recipe(job: &Job, place: &Place, trusted: &Trusted, word: &str) -> Result<Recipe, Failure> {
+    let context = RecipeContext {
+        environment: &job.environment,
+        top: place.top(),
+        root: place.root(),
+        repository: place.repository(),
+        trusted,
+        state: None,
+        tree: None,
+    };
+    Ok(context.find(word)?)
 }
 
 /// Opens the directory that a job works in.

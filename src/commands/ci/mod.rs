@@ -1,13 +1,19 @@
 //! Runs `qwen ci`: the two jobs of the GitHub Action. One proposes with a model and a key, the other delivers without
 //! either.
 
-mod apply;
+mod branch;
+mod deliver;
 pub(super) mod error;
 mod github;
 mod inputs;
 mod job;
+mod posting;
+mod proposal;
 mod push;
+mod review;
+mod threads;
 mod trusted_policy;
+mod wanted;
 
 use crate::cli::ci::CiVerb;
 use crate::emit::github::add_mask;
@@ -29,6 +35,6 @@ pub(super) async fn run(verb: CiVerb, environment: &Environment, out: &mut dyn W
     let mut job = Job { inputs, environment: without_inputs(environment), outputs: Vec::new() };
     match verb {
         CiVerb::Github => github::run(&mut job, out).await,
-        CiVerb::Apply => apply::run(&mut job, out).await,
+        CiVerb::Deliver => deliver::run(&mut job, out).await,
     }
 }

@@ -87,6 +87,13 @@ impl Push<'_> {
         ))
     }
 
+    /// Tells whether the branch has this very change already: an earlier delivery of the same run put it there.
+    pub(super) fn is_there(&self, tip: &str, commit: &str) -> bool {
+        let of =
+            |commit: &str| self.git.line(&["log", "-1", "--no-show-signature", "--format=%T%n%P%n%B", commit], b"");
+        matches!((of(tip), of(commit)), (Ok(one), Ok(other)) if one == other)
+    }
+
     /// Pushes a commit, if the branch is still what [`Push::look`] saw.
     pub(super) fn push(&self, commit: &str, expected: Option<&str>) -> Result<(), DeliverError> {
         let reference = format!("refs/heads/{}", self.branch);

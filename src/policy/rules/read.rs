@@ -1,8 +1,8 @@
 //! Makes rules of a policy file.
 
 use super::{
-    DeliveryRules, List, McpRules, NameRules, NetworkRules, PathRules, ReadRules, Rule, Rules, SandboxRules,
-    SecretRules, ShellRules, WriteRules,
+    DeliveryRules, GitHubRules, List, McpRules, NameRules, NetworkRules, PathRules, ReadRules, Rule, Rules,
+    SandboxRules, SecretRules, ShellRules, WriteRules,
 };
 use crate::base::{Diagnostic, Spanned};
 use crate::event::Limits;
@@ -33,6 +33,7 @@ impl Rules {
                 changes: file.changes,
                 on_deny: file.on_deny,
                 untrusted_input: file.untrusted_input,
+                github: from.github(file.github.unwrap_or_default())?,
             },
             limits: limits(file.limits.unwrap_or_default()),
         })
@@ -73,6 +74,14 @@ impl Source<'_> {
         };
         let globs: Result<Vec<_>, _> = list.into_iter().map(compile).collect();
         Ok(located(globs?, self.0, key))
+    }
+
+    fn github(self, github: file::GitHubFile) -> Result<GitHubRules, Diagnostic> {
+        let compile = |text: String| {
+            Glob::new(&text).map_err(|message| Diagnostic::of_file(self.0, format!("`github.labels`: {message}")))
+        };
+        let labels = github.labels.map(|labels| labels.into_iter().map(compile).collect()).transpose()?;
+        Ok(GitHubRules { allow: github.allow, labels, max_inline: github.max_inline })
     }
 
     fn paths(self, paths: file::Paths, by_operator: bool) -> Result<PathRules, Diagnostic> {

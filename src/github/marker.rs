@@ -1,0 +1,113 @@
+//! Reads and writes the marks by which comments of ours are found again. Who wrote a comment is looked at, too: anybody
+//! can copy a mark.
+
+/// How a mark of a finding begins.
+const FINDING: &str = "<!-- qwen:finding v1 ";
+
+/// How the line begins that says what was reviewed.
+const STATE: &str = "<!-- qwen:state ";
+
+/// What a comment says of the finding that it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FindingMark {
+    /// The finding's fingerprint.
+    pub fingerprint: String,
+    /// The rule.
+    pub rule_id: String,
+    /// How many lines are quoted.
+    pub lines: u64,
+    /// `error`, `warning` or `note`.
+    pub severity: String,
+    /// `low`, `medium` or `high`.
+    pub confidence: String,
+}
+
+impl FindingMark {
+    /// Returns the last line of a comment.
+    pub fn write(&self) -> String {
+        let FindingMark { fingerprint, rule_id, lines, severity, confidence } = self;
+        format!("{FINDING}{fingerprint} rule={rule_id} lines={lines} {severity} {confidence} -->")
+    }
+
+    /// Reads the mark of a comment: its last line.
+    pub fn read(body: &str) -> Option<FindingMark> {
+        let words = body.trim_end().lines().next_back()?.strip_prefix(FINDING)?.strip_suffix(" -->")?;
+        let mut words = words.split(' ');
+        let mark = FindingMark {
+            fingerprint: words.next()?.to_owned(),
+            rule_id: words.next()?.strip_prefix("rule=")?.to_owned(),
+            lines: words.next()?.strip_prefix("lines=")?.parse().ok()?,
+            severity: words.next()?.to_owned(),
+            confidence: words.next()?.to_owned(),
+        };
+        let is_hash = mark.fingerprint.bytes().all(|byte| byte.is_ascii_hexdigit()) && !mark.fingerprint.is_empty();
+        let is_known = ["error", "warning", "note"].contains(&mark.severity.as_str())
+            && ["low", "medium", "high"].contains(&mark.confidence.as_str());
+        (words.next().is_none() && is_hash && is_known).then_some(mark)
+    }
+}
+
+/// Returns the last line of a comment whose finding is gone. It is no finding's mark any more: if the code is back, it
+/// is posted again.
+pub fn gone(fingerprint: &str) -> String {
+    format!("<!-- qwen:gone v1 {fingerprint} -->")
+}
+
+/// Returns the first line of a comment that is brought up to date by each run of a recipe.
+pub fn sticky(recipe: &str) -> String {
+    format!("<!-- qwen:sticky v1 {recipe} -->")
+}
+
+/// Returns the first line of an answer to a comment; a second one for the same run is not written.
+pub fn reply(run_id: &str) -> String {
+    format!("<!-- qwen:reply v1 {run_id} -->")
+}
+
+/// Tells whether a comment begins with a mark.
+pub fn begins_with(body: &str, mark: &str) -> bool {
+    body.lines().next().is_some_and(|line| line.trim_end() == mark)
+}
+
+/// Returns the last line of the comment that is brought up to date.
+pub fn state(reviewed: &str) -> String {
+    format!("{STATE}{} -->", serde_json::json!({"reviewed": reviewed}))
+}
+
+/// Returns the commit that such a comment is about.
+pub fn reviewed(body: &str) -> Option<String> {
+    let state = body.trim_end().lines().next_back()?.strip_prefix(STATE)?.strip_suffix(" -->")?;
+    let commit = serde_json::from_str::<serde_json::Value>(state).ok()?.get("reviewed")?.as_str()?.to_owned();
+    ((40..=64).contains(&commit.len()) && commit.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(commit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_read_as_it_was_written_and_nothing_else_is_one() {
+        let mark = FindingMark {
+            fingerprint: "00ff".into(),
+            rule_id: "qwen/secret".into(),
+            lines: 2,
+            severity: "error".into(),
+            confidence: "high".into(),
+        };
+        let text = mark.write();
+        assert_eq!(text, "<!-- qwen:finding v1 00ff rule=qwen/secret lines=2 error high -->");
+        assert_eq!(FindingMark::read(&format!("x\n\n{text}\n")), Some(mark));
+        for wrong in [
+            format!("{text}\nmore"),
+            text.replace("00ff", "zz"),
+            text.replace("00ff", "00ff 1"),
+            text.replace("error", "fatal"),
+            text.replace("lines=2", "lines=x"),
+            text.replace("v1", "v2"),
+        ] {
+            assert_eq!(FindingMark::read(&wrong), None, "{wrong}");
+        }
+        let commit = "a".repeat(40);
+        assert_eq!(reviewed(&format!("x\n{}", state(&commit))), Some(commit));
+        assert_eq!(reviewed(&state("HEAD")), None);
+    }
+}

@@ -1,0 +1,147 @@
+//! Reads and resolves the threads of a pull request's reviews.
+
+use serde_json::{Value, json};
+
+use super::client::GitHub;
+use super::error::GitHubError;
+use super::issues::is_same_login;
+use super::marker::FindingMark;
+
+/// The documents that are sent.
+const THREADS: &str = include_str!("review_threads.graphql");
+const VIEWER: &str = include_str!("viewer.graphql");
+const RESOLVE: &str = include_str!("resolve_thread.graphql");
+
+/// The most pages of threads, 50 each.
+const MOST_PAGES: usize = 20;
+
+/// A thread that a comment of ours began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thread {
+    /// Its id in GraphQL.
+    pub id: String,
+    /// The finding that our comment is about.
+    pub mark: FindingMark,
+    /// The file.
+    pub path: String,
+    /// The number of our comment.
+    pub comment: u64,
+    /// Our comment.
+    pub body: String,
+    /// The page of our comment.
+    pub url: String,
+    /// Somebody resolved it, or we did.
+    pub state: ThreadState,
+    /// We may resolve it, and nobody else wrote in it.
+    pub can_resolve: bool,
+}
+
+/// Whether a thread is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThreadState {
+    /// It is open.
+    Open,
+    /// We resolved it, as what it is about was no longer there.
+    ResolvedByUs,
+    /// A person resolved it.
+    Dismissed,
+}
+
+/// The threads of ours, and who we are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Threads {
+    /// Our login.
+    pub login: String,
+    /// In the order of GitHub.
+    pub ours: Vec<Thread>,
+}
+
+impl Threads {
+    /// Returns the open thread about a finding.
+    pub fn open(&self, fingerprint: &str) -> Option<&Thread> {
+        self.of(fingerprint, ThreadState::Open)
+    }
+
+    /// Tells whether a person resolved the thread about a finding.
+    pub fn is_dismissed(&self, fingerprint: &str) -> bool {
+        self.open(fingerprint).is_none() && self.of(fingerprint, ThreadState::Dismissed).is_some()
+    }
+
+    fn of(&self, fingerprint: &str, state: ThreadState) -> Option<&Thread> {
+        self.ours.iter().find(|thread| thread.mark.fingerprint == fingerprint && thread.state == state)
+    }
+}
+
+impl GitHub {
+    /// Returns our login: the one that is named, else the one that GitHub says, else that of a job's own token.
+    pub async fn login(&self, named: Option<&str>) -> Result<String, GitHubError> {
+        if let Some(named) = named {
+            return Ok(named.to_owned());
+        }
+        let viewer = self.graphql(VIEWER, json!({}), "our own login", false).await;
+        match viewer {
+            Ok(data) => Ok(login_of(&data)),
+            Err(error) if error.may_pass() => Err(error),
+            Err(_) => Ok(login_of(&Value::Null)),
+        }
+    }
+
+    /// Returns the threads of ours in a pull request.
+    pub async fn threads(&self, number: u64, named: Option<&str>) -> Result<Threads, GitHubError> {
+        let (owner, name) = self.repository();
+        let what = "the threads of the pull request";
+        let mut threads = Threads::default();
+        let mut after = Value::Null;
+        for _ in 0..MOST_PAGES {
+            let variables = json!({"owner": owner, "name": name, "number": number, "after": after});
+            let data = self.graphql(THREADS, variables, what, false).await?;
+            threads.login = named.map_or_else(|| login_of(&data), str::to_owned);
+            let page = data.pointer("/repository/pullRequest/reviewThreads");
+            let page = page.ok_or_else(|| GitHubError::Answer { what: what.to_owned(), field: "reviewThreads" })?;
+            let nodes = page.get("nodes").and_then(Value::as_array).into_iter().flatten();
+            threads.ours.extend(nodes.filter_map(|node| ours(node, &threads.login)));
+            if page.pointer("/pageInfo/hasNextPage").and_then(Value::as_bool) != Some(true) {
+                break;
+            }
+            after = page.pointer("/pageInfo/endCursor").cloned().unwrap_or_default();
+        }
+        Ok(threads)
+    }
+
+    /// Resolves a thread.
+    pub async fn resolve(&self, thread: &Thread) -> Result<(), GitHubError> {
+        self.graphql(RESOLVE, json!({"thread": thread.id}), "to resolve a thread", true).await.map(drop)
+    }
+}
+
+fn login_of(data: &Value) -> String {
+    data.pointer("/viewer/login").and_then(Value::as_str).unwrap_or("github-actions[bot]").to_owned()
+}
+
+/// Reads a thread that a comment of ours began.
+fn ours(node: &Value, login: &str) -> Option<Thread> {
+    let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let comments = node.pointer("/comments/nodes")?.as_array()?;
+    let author = |comment: &Value| text(comment, "/author/login").unwrap_or_default();
+    let first = comments.first().filter(|first| is_same_login(&author(first), login))?;
+    let body = text(first, "/body")?;
+    let is_resolved = node.get("isResolved").and_then(Value::as_bool) == Some(true);
+    let by_us = text(node, "/resolvedBy/login").is_some_and(|by| is_same_login(&by, login));
+    let state = match (is_resolved, by_us) {
+        (false, _) => ThreadState::Open,
+        (true, true) => ThreadState::ResolvedByUs,
+        (true, false) => ThreadState::Dismissed,
+    };
+    let is_alone = comments.iter().all(|comment| is_same_login(&author(comment), login));
+    let may_resolve = node.get("viewerCanResolve").and_then(Value::as_bool) == Some(true);
+    Some(Thread {
+        id: text(node, "/id")?,
+        mark: FindingMark::read(&body)?,
+        path: text(node, "/path")?,
+        comment: first.get("databaseId")?.as_u64()?,
+        body,
+        url: text(first, "/url").unwrap_or_default(),
+        state,
+        can_resolve: is_alone && may_resolve,
+    })
+}
