@@ -5,7 +5,13 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{Outcome, Project};
 
-/// A task as `fixtures/cassettes/tasks.json` has it.
+/// A file of `benches/tasks`.
+#[derive(serde::Deserialize)]
+struct Kind {
+    task: Vec<Task>,
+}
+
+/// What is asked, and of which project.
 #[derive(serde::Deserialize)]
 struct Task {
     name: String,
@@ -22,8 +28,11 @@ fn cassette(name: &str) -> PathBuf {
 }
 
 fn tasks() -> Vec<Task> {
-    let text = std::fs::read_to_string(folder().join("tasks.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/tasks");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let read = |file: &PathBuf| toml::from_str::<Kind>(&std::fs::read_to_string(file).unwrap()).unwrap().task;
+    files.iter().flat_map(read).collect()
 }
 
 fn replay(task: &Task, file: &Path) -> (Outcome, String) {
