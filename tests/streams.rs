@@ -154,3 +154,27 @@ fn a_long_run_goes_on_in_a_small_window_that_the_server_does_not_tell() {
     assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
     assert!(outcome.result["num_turns"].as_u64().unwrap() >= 300, "{}", outcome.result["num_turns"]);
 }
+
+#[test]
+fn what_a_run_found_out_about_a_server_the_next_one_knows_unless_it_is_told_not_to() {
+    let leaked = || {
+        say("<tool_call>\n<function=read_file>\n<parameter=file_path>\na.txt\n</parameter>\n</function>\n</tool_call>")
+    };
+    let replies = [leaked(), say("seven"), say("eight"), say("nine"), say("ten")];
+    let project = Project::new().file("a.txt", "seven\n").model(replies);
+    let asks_natively = |number: usize| project.server().requests()[number]["tools"].is_array();
+    assert_eq!(project.run(&["what is in it?"]).stdout.trim(), "seven");
+    assert!(asks_natively(0) && !asks_natively(1));
+    assert_eq!(project.run(&["again?"]).stdout.trim(), "eight");
+    assert!(!asks_natively(2), "the tools are in the prompt from the first request");
+    let file = project.home().join(".cache/qwen/servers.json");
+    let kept = std::fs::read_to_string(&file).unwrap();
+    assert!(kept.contains("\"text_calls\": true") && !kept.contains("seven"), "{kept}");
+    let doctor = project.qwen(&["doctor"]);
+    assert!(doctor.stdout.contains("calls are written as text"), "{}", doctor.stdout);
+    assert_eq!(project.run(&["--bare", "again?"]).stdout.trim(), "nine");
+    assert!(asks_natively(3), "--bare does not know it");
+    std::fs::write(&file, kept.replace("\"time\": ", "\"time\": 1")).unwrap();
+    assert_eq!(project.run(&["again?"]).stdout.trim(), "ten");
+    assert!(asks_natively(4), "what is not of this week does not count");
+}

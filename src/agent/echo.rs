@@ -20,6 +20,12 @@ pub(super) fn is_echo(answer: &str, instructions: &[&str]) -> bool {
     count > 0 && count * 4 >= said.len() * 3
 }
 
+/// Tells whether an answer is nothing but a part of the task, five words or more.
+pub(super) fn repeats_task(answer: &str, task: &str) -> bool {
+    let said = words(answer);
+    said.len() >= 5 && words(task).windows(said.len()).any(|run| run == said)
+}
+
 fn words(text: &str) -> Vec<String> {
     let is_between = |c: char| !c.is_alphanumeric() && c != '_';
     text.split(is_between).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
@@ -28,6 +34,15 @@ fn words(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_that_is_the_question_is_none() {
+        let task = "Which files call the function parseDate? Do not count its definition.";
+        assert!(repeats_task("Which files call the function parseDate?", task));
+        assert!(!repeats_task("The function parseDate", task));
+        assert!(!repeats_task("a.js and b.js call the function parseDate.", task));
+        assert!(!repeats_task("", task));
+    }
 
     #[test]
     fn an_answer_of_instructions_is_an_echo_and_one_that_quotes_a_few_words_is_not() {

@@ -251,6 +251,11 @@ impl<'a> Invoker<'a> {
         memory::question_of_loss(&self.context, task)
     }
 
+    /// Tells whether anything is staged.
+    pub(super) fn has_changes(&self) -> bool {
+        !self.context.workspace.changes().is_empty()
+    }
+
     /// Returns the tools that the model sees.
     pub fn offered(&self) -> Arc<[ToolSpec]> {
         Arc::clone(&self.offer.specs)

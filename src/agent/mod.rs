@@ -296,7 +296,8 @@ impl<'a> Agent<'a> {
         }
         let is_echo =
             echo::is_echo(&text, &[self.options.instructions, prompted::ENDING, prompted::after_responses(false)]);
-        if text.is_empty() || is_echo {
+        let is_task = !self.invoker.has_changes() && echo::repeats_task(&text, &self.options.task);
+        if text.is_empty() || is_echo || is_task {
             if self.said.reprompted {
                 return Err(stopped(
                     Exit::Failed,
@@ -307,9 +308,10 @@ impl<'a> Agent<'a> {
             }
             self.said.reprompted = true;
             self.transcript.turn(turn.message, Vec::new());
-            self.transcript.say(match is_echo {
-                true => "You repeated your instructions. Call a tool, or give the final answer in your own words.",
-                false => "You produced only reasoning; call a tool or give the final answer.",
+            self.transcript.say(match (is_echo, is_task) {
+                (true, _) => "You repeated your instructions. Call a tool, or give the final answer in your own words.",
+                (false, true) => "You repeated the task. Call a tool, or give the final answer in your own words.",
+                (false, false) => "You produced only reasoning; call a tool or give the final answer.",
             });
             return Ok(TurnOutcome::Continue);
         }

@@ -8,16 +8,18 @@ use crate::cli::doctor::{DoctorArgs, Fact, Facts, Seen};
 use crate::cli::sandbox::SandboxVerb;
 use crate::emit::{Mark, to_pretty, words};
 use crate::exit::Exit;
+use crate::model;
 use crate::run::Failure;
 use crate::run::place::Place;
 use crate::run::prompt::context::{self, ContextSources};
 use crate::run::prompt::slash_command::Commands;
 use crate::run::rules::trust::Trusted;
 use crate::run::runner::servers;
+use crate::run::stages::server_memory;
 use crate::run::stages::telemetry::of_settings;
 use crate::sandbox::doctor::{diagnose, means};
 use crate::sandbox::{Tier, own_executable};
-use crate::settings::keys::{self, EndpointOptions};
+use crate::settings::keys::{self, Endpoint, EndpointOptions, ModelChoice};
 use crate::settings::{self, Environment, Loaded, Settings, providers};
 use crate::telemetry::{self, Config, Wishes};
 use crate::tool_name::ToolId;
@@ -110,7 +112,27 @@ impl Examination<'_> {
         }
         self.facts.add_endpoint(&endpoint);
         self.facts.see_endpoint(&endpoint, &open);
+        if let Ok(open) = &open {
+            self.learned(open);
+        }
         Ok(loaded.settings)
+    }
+
+    /// Shows what earlier runs found out about the server.
+    fn learned(&mut self, endpoint: &Endpoint) {
+        let Some(cache) = self.place.cache(self.environment) else { return };
+        let Ok(server) = model::endpoint::Endpoint::parse(endpoint.base_url.value.as_str()) else { return };
+        let (servers, now) = (server_memory::read(&cache), server_memory::now());
+        for entry in servers.at(&server.to_string(), now) {
+            if matches!(&endpoint.model, ModelChoice::Named(name) if name.value != entry.model) {
+                continue;
+            }
+            let hours = u64::try_from((now - entry.time) / 3600).unwrap_or_default();
+            let age = if hours < 48 { words::count(hours, "hour") } else { words::count(hours / 24, "day") };
+            let text = format!("{} ({}, {age} ago)", entry.learned.in_words(), entry.model);
+            self.facts.endpoint.push(Fact::new("learned", &text).from(cache.join("servers.json").display()));
+            self.see(Seen::new(Mark::Note, "learned", text));
+        }
     }
 
     fn tools(&mut self, loaded: &Loaded) {

@@ -19,6 +19,7 @@ use super::config::{ClientConfig, TextToolsMode};
 use super::endpoint::{Endpoint, EndpointError};
 use super::http::Http;
 use super::leaked_calls::{self, TextTools};
+use super::learned::Learned;
 use super::providers::{Provider, Quirks, quirks_named};
 use super::request::Stem;
 use super::retry::{Budgets, Retry, Verdict, may_fall_back};
@@ -116,24 +117,48 @@ impl Client {
         let quirks = config.provider.map_or_else(|| endpoint.quirks(), quirks_named);
         let prompted = match config.text_tools {
             TextToolsMode::Force => true,
-            TextToolsMode::Auto => quirks.local && catalogue::calls_in_text(&config.model),
+            TextToolsMode::Auto => calls_in_text(quirks, &config) || config.learned.text_calls,
             TextToolsMode::Off => false,
         };
         let state = State {
             endpoint,
             model: 0,
-            given_up: HashSet::new(),
+            given_up: config.learned.given_up().collect(),
             prompted,
             calls_natively: false,
             probed: false,
-            learned_window: config.known.served_window,
-            learned_output: None,
+            learned_window: config.known.served_window.or(config.learned.window),
+            learned_output: config.learned.output,
             warned_of_truncation: false,
             calibration: 1.0,
             turns: 0,
             tools: None,
         };
         Ok(Client { config, quirks, transport, state: Mutex::new(state), stem: Mutex::default() })
+    }
+
+    /// Returns what is known now of the server and the model, for later runs; `None` if another model took over.
+    pub fn learned(&self) -> Option<Learned> {
+        let state = self.state();
+        if state.model > 0 {
+            return None;
+        }
+        let text_calls = match self.config.text_tools {
+            TextToolsMode::Auto => state.prompted && !state.calls_natively && !calls_in_text(self.quirks, &self.config),
+            // Not tried.
+            TextToolsMode::Off | TextToolsMode::Force => self.config.learned.text_calls,
+        };
+        let given_up = state.given_up.iter().filter(|feature| Learned::keeps(**feature));
+        let mut refused: Vec<String> = given_up.map(|feature| feature.name().to_owned()).collect();
+        refused.sort();
+        Some(Learned { text_calls, window: state.learned_window, output: state.learned_output, refused })
+    }
+
+    /// Learns which window the server gives: the smallest that it named. What an earlier run found out is corrected.
+    pub(super) fn learn_window(&self, window: u64) {
+        let mut state = self.state();
+        let known = state.learned_window.filter(|known| self.config.learned.window != Some(*known));
+        state.learned_window = Some(known.map_or(window, |known| known.min(window)));
     }
 
     /// Returns the kind of server, as `gen_ai.provider.name` of OpenTelemetry has it: `openai` for what speaks its API.
@@ -392,6 +417,11 @@ impl Client {
     pub(super) fn mask(&self, text: &str) -> String {
         self.config.key.as_ref().map_or_else(|| text.to_owned(), |key| key.mask_in(text))
     }
+}
+
+/// Tells whether the catalogue knows that the model writes its calls as text here.
+fn calls_in_text(quirks: &Quirks, config: &ClientConfig) -> bool {
+    quirks.local && catalogue::calls_in_text(&config.model)
 }
 
 /// Writes text as the completion that a server would have sent it in.

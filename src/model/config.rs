@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::Price;
 use super::endpoint::DEFAULT_BASE_URL;
+use super::learned::Learned;
 use super::providers::Provider;
 use crate::base::trace::Trace;
 use crate::secret::Secret;
@@ -39,6 +40,8 @@ pub struct ClientConfig {
     pub text_tools: TextToolsMode,
     /// What the owner knows better than the catalogue.
     pub known: KnownFacts,
+    /// What an earlier run found out about the server and the model.
+    pub learned: Learned,
     /// How the server is reached.
     pub connection: Connection,
     /// How long to wait for what.
@@ -131,6 +134,7 @@ impl ClientConfig {
                 price: None,
                 images: None,
             },
+            learned: Learned::default(),
             connection: Connection::default(),
             timers: Timers::default(),
             retry: RetryConfig {

@@ -18,6 +18,7 @@ pub mod errors;
 mod event_cache;
 pub mod http;
 pub mod leaked_calls;
+pub mod learned;
 pub mod local;
 mod outgoing;
 pub mod paced;

@@ -33,8 +33,7 @@ impl Client {
                 .learn_output(*limit)
                 .map(|limit| ("max_tokens".to_owned(), format!("the server gives at most {limit} output tokens"))),
             ErrorClass::ContextOverflow { limit: Some(limit), .. } if *limit > 0 => {
-                let mut state = self.state();
-                state.learned_window = Some(state.learned_window.map_or(*limit, |known| known.min(*limit)));
+                self.learn_window(*limit);
                 None
             }
             ErrorClass::RawGeneration(raw) => return self.read_raw(raw, request, run, streamed),

@@ -46,8 +46,7 @@ impl Client {
             known => known,
         };
         if let Some(window) = window {
-            let mut state = self.state();
-            state.learned_window = Some(state.learned_window.map_or(window, |known| known.min(window)));
+            self.learn_window(window);
         }
     }
 

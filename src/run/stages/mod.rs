@@ -10,6 +10,7 @@ pub mod item;
 pub mod lent;
 pub mod model;
 pub mod modes;
+pub mod server_memory;
 pub mod setup;
 pub mod shared;
 pub mod telemetry;

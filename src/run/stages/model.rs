@@ -29,6 +29,7 @@ use crate::run::output::masking::secret_variables;
 use crate::run::output::outputs::checkouts;
 use crate::run::place::Place;
 use crate::run::stages::{Lent, Shared};
+use crate::run::stages::server_memory::ServerMemory;
 
 /// The model, and warnings about it.
 pub struct ModelSelection {
@@ -41,6 +42,7 @@ pub struct ModelSelection {
     /// The key in use, which is masked everywhere.
     pub key: Option<Secret>,
     recording: Option<Recording>,
+    memory: Option<ServerMemory>,
 }
 
 /// The file of `--record`: it is renamed when the run is over, however it ends.
@@ -160,6 +162,14 @@ pub async fn choose(
         }
     };
     let name = config.model.clone();
+    let memory = match remembers(arguments) {
+        true => place.cache(environment).and_then(|cache| ServerMemory::of(&cache, &config)),
+        false => None,
+    };
+    let memory = memory.map(|(memory, learned)| {
+        config.learned = learned;
+        memory
+    });
     let transport = || match lent {
         Some(lent) => (lent.transport)(&config),
         None => Client::http(&config, 1),
@@ -173,7 +183,7 @@ pub async fn choose(
         (None, None) => transport().and_then(|transport| Client::with_transport(config, transport)),
     };
     let client = Answering::Http(Box::new(client.map_err(ConnectError::Options)?));
-    let chosen = ModelSelection { client, name, warnings: endpoint.warnings, key, recording };
+    let chosen = ModelSelection { client, name, warnings: endpoint.warnings, key, recording, memory };
     // Its first line is written: an unwritable recording ends the run before a request is paid for.
     match chosen.recording_failure() {
         Some(error) => Err(Failure { exit: Exit::Failed, error: Box::new(error) }),
@@ -209,13 +219,20 @@ fn endpoint(
     Ok((settings, endpoint))
 }
 
+/// Tells whether what an earlier run found out counts: a recording must hold without it, and a server of `--local` has
+/// another port every time.
+fn remembers(arguments: &RunArgs) -> bool {
+    let (test, model) = (&arguments.test, &arguments.model);
+    !arguments.context.bare && test.record.is_none() && test.replay.is_none() && model.local.is_none()
+}
+
 fn scripted(path: &Path) -> Result<ModelSelection, ConnectError> {
     let script = bounded::named_text(path, bounded::PRODUCT).map_err(|error| error.to_string());
     let script = script
         .and_then(|text| Script::parse(&text).map_err(|error| error.to_string()))
         .map_err(|why| ConnectError::Script { path: path.display().to_string(), why })?;
     let (client, name) = (Answering::Scripted(script), "scripted".to_owned());
-    Ok(ModelSelection { client, name, warnings: Vec::new(), key: None, recording: None })
+    Ok(ModelSelection { client, name, warnings: Vec::new(), key: None, recording: None, memory: None })
 }
 
 /// Reads the cassette of `--replay`.
@@ -280,8 +297,11 @@ fn think(config: &mut ClientConfig, recipe: &ModelWishes) {
 }
 
 impl Drop for ModelSelection {
-    /// A run that a signal ends keeps what was recorded so far.
+    /// A run that a signal ends keeps what was recorded and found out so far.
     fn drop(&mut self) {
+        if let (Some(memory), Answering::Http(client)) = (&self.memory, &self.client) {
+            memory.keep(client);
+        }
         let _nobody_hears = self.keep_recording();
     }
 }
