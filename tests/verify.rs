@@ -78,3 +78,32 @@ fn a_check_runs_on_what_is_staged_and_its_litter_stays_away() {
     assert_eq!(project.read("a.txt"), "one\n");
     assert!(!project.root().join("made-by-check.txt").exists());
 }
+
+#[test]
+fn a_failing_command_that_the_task_names_is_run_before_the_model_and_before_its_answer_counts() {
+    let write = |text: &str| call("write_file", json!({"file_path": "a.sh", "content": text}));
+    let project = || {
+        let replies = [write("exit 2\n"), say("done"), write("exit 0\n"), say("now")];
+        let test = "echo x > junk\nsh a.sh\n";
+        Project::new().file("a.sh", "echo at fault; exit 1\n").file("test.sh", test).model(replies)
+    };
+    let task = "`sh test.sh` fails. Fix a.sh.";
+    let allowed = project();
+    let outcome = allowed.run(&["--approval-mode", "yolo", "--apply", task]);
+    assert_eq!((outcome.code, outcome.stdout.trim()), (0, "now"), "{}", outcome.stderr);
+    let requests = allowed.server().requests();
+    let last = |number: usize| requests[number]["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
+    assert!(last(0).contains("`sh test.sh` fails now (exit code 1):\\nat fault"), "{}", last(0));
+    assert!(last(2).contains("`sh test.sh` still fails (exit code 2)"), "{}", last(2));
+    assert_eq!(allowed.read("a.sh"), "exit 0\n");
+    assert!(!allowed.root().join("junk").exists(), "the check leaves nothing");
+    // What the model may not run is not run for it either.
+    let denied = project();
+    let outcome = denied.run(&["--apply", task]);
+    assert_eq!((outcome.code, outcome.stdout.trim()), (0, "done"), "{}", outcome.stderr);
+    assert!(!denied.server().requests()[0].to_string().contains("fails now"));
+    // A question for the reason changes nothing.
+    let asked = project();
+    asked.run(&["--approval-mode", "yolo", "Why does `sh test.sh` fail?"]);
+    assert!(!asked.server().requests()[0].to_string().contains("fails now"));
+}

@@ -28,6 +28,21 @@ pub fn named_paths(prompt: &str) -> Vec<&str> {
     found
 }
 
+/// Words by which a task asks for a number of things.
+const COUNTS: &[&str] = &["how many", "how often", "count the", "number of times"];
+
+/// Bytes of a task above which it is more than a question for a number.
+const QUESTION_BYTES: usize = 400;
+
+/// Returns what a short task that asks for a number gets as a note: by looking, models count badly.
+pub fn counting_note(task: &str) -> &'static str {
+    let asked = task.to_lowercase();
+    match task.len() <= QUESTION_BYTES && COUNTS.iter().any(|words| asked.contains(words)) {
+        true => "(Let a tool count: search_file_content says how many lines match.)\n",
+        false => "",
+    }
+}
+
 /// Assembles the first message: standard input, the listing, the named files, then the task itself, last.
 pub fn first_message(listing: &str, files: &[(String, String)], included: &str, task: &str) -> String {
     let mut message = String::new();
@@ -54,6 +69,13 @@ mod tests {
     fn only_words_that_look_like_files_are_named() {
         let prompt = "Fix `src/a.rs` and ./b.py, see https://x.io/a.b (not etc. nor e.g.) in Cargo.toml. Use -x.y and /etc/passwd";
         assert_eq!(named_paths(prompt), ["src/a.rs", "b.py", "e.g", "Cargo.toml"]);
+    }
+
+    #[test]
+    fn a_short_question_for_a_number_gets_a_note() {
+        assert!(counting_note("How many tests are there?").contains("search_file_content"));
+        assert_eq!(counting_note("Fix the number of retries."), "");
+        assert_eq!(counting_note(&format!("How many?{}", " x".repeat(QUESTION_BYTES))), "");
     }
 
     #[test]

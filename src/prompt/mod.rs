@@ -3,4 +3,5 @@
 pub mod command;
 pub mod context_files;
 pub mod first_message;
+pub mod named_check;
 pub mod system;

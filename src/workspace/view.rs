@@ -201,6 +201,11 @@ impl Workspace {
         self.changes.read().expect("no writer panics while it holds the lock").clone()
     }
 
+    /// Returns to what was staged before a command of our own, which leaves nothing.
+    pub fn take_back(&self, staged: ChangeSet) {
+        *self.changes.write().expect("no writer panics while it holds the lock") = staged;
+    }
+
     /// Remembers changes of a command that were refused, with the reasons.
     pub fn note_refusals(&self, refused: &[(RelPath, String)]) {
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(refused);

@@ -1,5 +1,6 @@
 //! Holds the conversation with the model, with the checks in between.
 
+pub mod failing_check;
 pub mod hooks;
 pub mod session;
 
@@ -17,6 +18,7 @@ use crate::event::{Event, Limits, RunStarted};
 use crate::exit::Exit;
 use crate::model::{Message, Part};
 use crate::recipe::file::Before;
+use crate::run::conversation::failing_check::FailingCheck;
 use crate::run::conversation::hooks::Hooks;
 use crate::run::conversation::session::RunSession;
 use crate::run::error::{Failure, VerifyError};
@@ -30,6 +32,7 @@ use crate::run::recipe::gather::Gathered;
 use crate::run::rules::judge::RunPolicyCheck;
 use crate::run::runner::servers::Renewing;
 use crate::run::stages::Setup;
+use crate::tool_name::ToolId;
 use crate::tools::ToolContext;
 use crate::verify::anchor::Sources;
 use crate::verify::review::Review;
@@ -198,8 +201,12 @@ impl Conversation<'_> {
         };
         let prompt = &setup.input.prompt;
         let typed = || [prompt.typed_text(), prompt.read.clone().unwrap_or_default()].join("\n").trim().to_owned();
-        let task = question.prompt.clone().unwrap_or_else(typed);
-        let message = self.first_message(&judge, &context, hooks.as_ref(), question.prompt.take()).await?;
+        let (is_typed, task) = (question.prompt.is_none(), question.prompt.clone().unwrap_or_else(typed));
+        let mut message = self.first_message(&judge, &context, hooks.as_ref(), question.prompt.take()).await?;
+        let named = match is_typed {
+            true => self.failing_check(&task, &judge, question.check_environment, &mut message).await,
+            false => None,
+        };
         let transcript = Transcript::resume(setup.system_prompt(), session.earlier.clone(), message);
         let emit = |event: Event| self.emit(event);
         let mask = |text: String| setup.masking.without_secrets(text);
@@ -230,9 +237,29 @@ impl Conversation<'_> {
         let borrowed = std::mem::replace(account, Account::open(Limits::default(), Instant::now()));
         let agent = Agent::new(model, invoker, borrowed, transcript, options, &emit);
         let mut agent = agent.keeping(Some(&keep), session.earlier.len() + 1);
-        let answered = self.rounds(&mut agent, hooks.as_ref(), &question).await;
+        let answered = self.rounds(&mut agent, hooks.as_ref(), &question, named).await;
         *account = agent.into_account();
         answered
+    }
+
+    /// Runs the failing command that the task names; the message then begins with its output.
+    async fn failing_check(
+        &self,
+        task: &str,
+        judge: &RunPolicyCheck<'_>,
+        environment: &CheckEnvironment<'_>,
+        message: &mut Vec<Part>,
+    ) -> Option<FailingCheck> {
+        if !self.setup.toolbox.registry.has(ToolId::RunShellCommand) {
+            return None;
+        }
+        let (check, text) = FailingCheck::find(task, judge, environment).await?;
+        let text = (self.setup.masking.mask)(text).0;
+        match message.first_mut() {
+            Some(Part::Text(first)) => first.insert_str(0, &text),
+            Some(Part::Media { .. }) | None => message.insert(0, Part::Text(text)),
+        }
+        Some(check)
     }
 
     /// Returns the first message, without secrets.
@@ -261,6 +288,7 @@ impl Conversation<'_> {
         agent: &mut Agent<'_>,
         hooks: Option<&Hooks>,
         question: &Question<'_>,
+        mut named: Option<FailingCheck>,
     ) -> Result<Answer, Failure> {
         let Conversation { setup, stage, .. } = self;
         let Question { verification, check_environment, .. } = question;
@@ -278,6 +306,12 @@ impl Conversation<'_> {
             };
             if let Some(more) = self.more(hooks).await {
                 agent.say(format!("A hook of the user's wants more before the end: {more}"));
+                continue;
+            }
+            if let Some(check) = &mut named
+                && let Some(text) = check.remind(check_environment).await
+            {
+                agent.say((setup.masking.mask)(text).0);
                 continue;
             }
             let by_tool = setup.toolbox.memory.answer.lock().expect("nothing panics while it holds the answer").take();

@@ -6,7 +6,9 @@ use crate::cli::prompt::{Prompt, PromptPart};
 use crate::event::Event;
 use crate::model::Part;
 use crate::policy::Access;
-use crate::prompt::first_message::{LISTING_CHARS, SHOWN_FILE_BYTES, SHOWN_FILES, first_message, named_paths};
+use crate::prompt::first_message::{
+    LISTING_CHARS, SHOWN_FILE_BYTES, SHOWN_FILES, counting_note, first_message, named_paths,
+};
 
 use crate::run::error::Failure;
 use crate::run::error::PromptError;
@@ -99,7 +101,10 @@ impl Task<'_> {
         }
         let shown = self.mentioned().await;
         let names = listing(self.reader.context.workspace, LISTING_CHARS);
-        let mut parts = vec![Part::Text(first_message(&names, &shown, &included, task.trim()))];
+        let searches = !self.prompt.typed.is_empty() && self.reader.registry.has(ToolId::SearchFileContent);
+        let note = if searches { counting_note(&task) } else { "" };
+        let task = format!("{note}{}", task.trim());
+        let mut parts = vec![Part::Text(first_message(&names, &shown, &included, &task))];
         parts.extend(media);
         Ok((parts, events))
     }
