@@ -86,11 +86,10 @@ pub fn read(
     }
 }
 
-fn each_line(
-    source: &mut dyn BufRead,
-    end: u8,
-    take: &mut dyn FnMut(u64, &[u8]) -> Result<(), ListError>,
-) -> Result<(), ListError> {
+/// Takes a line with its number.
+type TakeLine<'a> = dyn FnMut(u64, &[u8]) -> Result<(), ListError> + 'a;
+
+fn each_line(source: &mut dyn BufRead, end: u8, take: &mut TakeLine<'_>) -> Result<(), ListError> {
     let most = RECORD as u64 + 1;
     let (mut line, mut text) = (0, Vec::new());
     loop {

@@ -10,6 +10,9 @@ use crate::model::config::ClientConfig;
 use crate::model::transport::Transport;
 use crate::recipe::Recipe;
 
+/// Makes the way to the server that a configuration names.
+pub type Connect<'a> = dyn Fn(&ClientConfig) -> Result<Arc<dyn Transport>, ModelError> + 'a;
+
 /// What a batch lends to the run of one of its items. A run that is nobody's item has none.
 pub struct Lent<'a> {
     /// The recipe: all items have the same, read once.
@@ -17,7 +20,7 @@ pub struct Lent<'a> {
     /// Values of the recipe's parameters that come from the item.
     pub values: Map<String, Value>,
     /// Makes the way to the server that a configuration names.
-    pub transport: &'a dyn Fn(&ClientConfig) -> Result<Arc<dyn Transport>, ModelError>,
+    pub transport: &'a Connect<'a>,
     /// What the items spend together.
     pub joint: Arc<dyn Joint>,
     /// Whether the price of the model must be known.
