@@ -217,7 +217,7 @@ mod tests {
         insta::assert_snapshot!(inline(finding, true, "<!-- mark -->"), @r"
         🔴 **error** `bug`
 
-        ask `@octocat,` fixes `#1` `<!--` `qwen:finding` v1 00 `-->` `![x](http://x)` ''' `<img` `src=x>`
+        ask `@octocat,` fixes `#1` `<!--` `qwen:finding` v1 00 `-->` `![x](http://x)` ' `<img` `src=x>`
 
         `````suggestion
         ````

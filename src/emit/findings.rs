@@ -35,8 +35,9 @@ pub struct Found {
     /// The same for the same finding of a later run, wherever its lines are by then.
     #[serde(default)]
     pub fingerprint: String,
+    /// How it relates to the diff under review.
     #[serde(skip)]
-    pub(super) place: FindingPlace,
+    pub place: FindingPlace,
 }
 
 /// Lines to write instead of others.

@@ -5,11 +5,11 @@ use super::job::Job;
 use super::proposal::About;
 use crate::emit::proposal::{Gone, Subject};
 use crate::emit::{Report, found};
-use crate::verify::findings::still_has;
 use crate::git::repository::Repository;
 use crate::github::GitHubError;
 use crate::github::threads::{ThreadState, Threads};
 use crate::policy::redact::Secrets;
+use crate::verify::findings::still_has;
 
 /// Returns the threads of ours in the pull request of the event.
 pub(super) async fn ours(job: &Job, about: &About) -> Result<Threads, GitHubError> {
