@@ -37,7 +37,7 @@ pub struct Begun<'a> {
     pub emitter: &'a Arc<Emitter>,
     /// What must be ended, whatever happens.
     pub stage: &'a OnceLock<Stage>,
-    /// What a batch lends it, if it is one of its items.
+    /// What a batch shares with it, if it is one of its items.
     pub lent: Option<&'a Lent<'a>>,
 }
 

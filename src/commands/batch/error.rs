@@ -25,10 +25,10 @@ pub(super) enum BatchError {
     /// The prompt uses what it may not.
     #[error("--prompt: {0}")]
     Prompt(String),
-    /// `--map` names a parameter that is not there.
+    /// `--map` names a parameter that does not exist.
     #[error("--map {param}: the recipe has no parameter `{param}`")]
     MapParam { param: String },
-    /// `--map` names a field that is not there.
+    /// `--map` names a field that does not exist.
     #[error("--map {param}={field}: the item `{key}` has no field `{field}`")]
     MapField { param: String, field: String, key: String },
     /// A stranger's text would go where it is not fenced.
@@ -46,7 +46,7 @@ pub(super) enum BatchError {
     /// There is no such shard.
     #[error("--shard: {0}")]
     Shard(#[from] ShardError),
-    /// `--rerun` names an item that is not there.
+    /// `--rerun` names an item that does not exist.
     #[error("--rerun {0}: the list has no item of this key")]
     Rerun(String),
     /// Its directory cannot be hidden from the items.

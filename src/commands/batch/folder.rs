@@ -1,4 +1,4 @@
-//! Opens the directory of a batch: a new one, or one that goes on.
+//! Opens the directory of a batch: a new one, or one that continues.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Implements `qwen batch`: runs one recipe over many items, or goes on with a batch.
+//! Implements `qwen batch`: runs one recipe over many items, or continues a batch.
 
 mod error;
 mod folder;
@@ -47,7 +47,7 @@ use task::Task;
 /// How often the line that says how far it is changes.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Runs a batch, or goes on with one.
+/// Runs a batch, or continues one.
 pub(super) fn run(arguments: &BatchArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let place = Place::open(arguments.task.workspace.cd.as_deref(), environment)?;
     let of_items = arguments.of_items();

@@ -36,7 +36,7 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Goes on with a journal. What is told can be received until the batch has ended.
+    /// Continues a journal. What is told can be received until the batch has ended.
     pub fn new(folder: Option<&'a BatchFolder>, keep: Keep, journal: Journal) -> (Records<'a>, Receiver<Said>) {
         let (say, said) = channel();
         let records = Records { folder, keep, journal: Mutex::new(journal), say: Mutex::new(Some(say)) };
@@ -73,7 +73,7 @@ impl<'a> Records<'a> {
         self.folder.iter().for_each(|folder| drop(folder.sync()));
     }
 
-    /// Says no more.
+    /// Ends what is told.
     pub(super) fn close(&self) {
         self.sync();
         *self.say.lock().unwrap_or_else(PoisonError::into_inner) = None;

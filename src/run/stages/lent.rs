@@ -1,4 +1,4 @@
-//! Defines what a batch lends to the run of one of its items.
+//! Defines what a batch shares with the run of one of its items.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::recipe::Recipe;
 /// Makes the way to the server that a configuration names.
 pub type Connect<'a> = dyn Fn(&ClientConfig) -> Result<Arc<dyn Transport>, ModelError> + 'a;
 
-/// What a batch lends to the run of one of its items. A run that is nobody's item has none.
+/// What a batch shares with the run of one of its items. A run that is nobody's item has none.
 pub struct Lent<'a> {
     /// The recipe: all items have the same, read once.
     pub recipe: Option<&'a Recipe>,
