@@ -82,6 +82,8 @@ fn a_pinned_script_does_not_start_beside_code_that_the_run_changed_and_that_it_m
             let outcome = project.run(&["--apply", "go"]);
             let asked = project.server().requests()[2].to_string();
             assert_eq!(!asked.contains("is pinned and may load"), runs, "{path} {by_command}: {asked}");
+            let denials = outcome.result["permission_denials"].as_array().map_or(0, Vec::len);
+            assert_eq!((outcome.code, denials), if runs { (0, 0) } else { (60, 1) }, "{path}: {}", outcome.stderr);
             let made = std::fs::read_to_string(project.root().join("out.txt")).unwrap_or_default();
             assert_eq!(made, if runs { "generated\n" } else { "" }, "{path} {by_command}: {}", outcome.stderr);
         }
@@ -124,7 +126,14 @@ fn wrappers_and_installed_programs_run_only_as_they_were_when_the_run_began() {
         let asked = project.server().requests()[last].to_string();
         assert!(asked.contains("Denied by policy"), "{asked}");
         assert!(!project.root().join("out.txt").exists(), "{}", outcome.stderr);
+        // What is found when the command is to start is a denial like any other.
+        assert_eq!(outcome.code, 60, "{}", outcome.stderr);
+        assert_eq!(outcome.result["permission_denials"][0]["tool_name"], "run_shell_command", "{}", outcome.result);
     }
+    let attack = [write("gradlew"), start("./gradlew test"), write("later.txt"), say("Done.")];
+    let project = with_wrapper(attack);
+    let outcome = project.run(&["--policy", "builtin:ci-dev", "--on-deny", "stop", "go"]);
+    assert_eq!((outcome.code, project.server().requests().len()), (60, 2), "{}", outcome.stderr);
 }
 
 #[test]

@@ -9,18 +9,12 @@ use crate::exit::Exit;
 use crate::model::ToolCall;
 use crate::path::RelPath;
 use crate::policy::{Decision, Denial};
-use crate::tools::{ToolError, ToolErrorKind};
+use crate::tools::{ToolError, ToolOutput};
 
-/// Says to the model what was denied.
+/// Says to the model what was denied before the call ran.
 pub(super) fn denied(decision: &Decision) -> ToolError {
-    let mut message = format!("Denied by policy: {}.", decision.reason);
-    if let Some(rule) = &decision.rule {
-        message.push_str(&format!(" Rule: {} ({}).", rule.rule, rule.source));
-    }
-    if let Some(hint) = &decision.hint {
-        message.push_str(&format!(" Hint: {hint}."));
-    }
-    ToolError { message, kind: ToolErrorKind::Denied }
+    let Decision { rule, reason, hint, .. } = decision.clone();
+    ToolError { denial: None, ..ToolError::denied(Denial { rule, reason, hint, unanalysable: false }) }
 }
 
 /// A forbidden change of a command is a denial like any other, although the command itself was allowed.
@@ -32,6 +26,12 @@ pub(super) fn taken_back(refused: &[(RelPath, String)]) -> Option<Decision> {
     };
     let denial = Denial::new(format!("the change to {path} was undone{more}: {reason}")).by("gate");
     Some(denial.hint("allow it under `paths.write`, or leave it to files that may be written").into())
+}
+
+/// What the policy denied while a call ran: an address that a redirect leads to, a program that the run changed.
+pub(super) fn while_running(outcome: &Result<ToolOutput, ToolError>) -> Option<Decision> {
+    let denial = outcome.as_ref().err()?.denial.as_deref()?;
+    Some(denial.clone().into())
 }
 
 /// Records a denial; the caller adds what would allow the call.

@@ -9,7 +9,7 @@ use std::time::Instant;
 use futures_util::future::join_all;
 use serde_json::{Map, Value};
 
-use super::denials::{denial, deny, taken_back};
+use super::denials::{denial, deny, taken_back, while_running};
 use super::ending::{OnDeny, Stopped};
 use super::events::{Emit, millis, shown};
 use super::limits::Account;
@@ -285,6 +285,11 @@ impl<'a> Invoker<'a> {
                 continue;
             }
             answers.extend(self.run_reads(std::mem::take(&mut reads), account, turn).await);
+            if answers.iter().any(|answer| answer.ends.is_some()) {
+                ended = true;
+                answers.push(self.finish(&prepared, not_executed(), Instant::now(), turn));
+                continue;
+            }
             let answer = self.run_alone(prepared, account, turn).await;
             ended = answer.ends.is_some();
             answers.push(answer);
@@ -319,12 +324,11 @@ impl<'a> Invoker<'a> {
                 let outcome = ready.run(&grant, &ToolContext { traced: &traced, ..self.context }).await;
                 let changed = emit_changes(&before, &workspace.changes(), turn.emit);
                 workspace.note_maker(changed, &format!("{name}: {}", prepared.about));
-                if let Some(decision) = taken_back(&workspace.take_refusals()) {
-                    prepared.ends = deny(account, turn.on_deny, name, &decision);
-                    let input = Value::Object(arguments);
-                    (turn.emit)(Event::Denied(Box::new(denial(turn.number, prepared.call, name, input, &decision))));
+                let refused = taken_back(&workspace.take_refusals()).or_else(|| while_running(&outcome));
+                if let Some(decision) = refused {
+                    prepared.deny(&decision, Value::Object(arguments), account, turn);
                 }
-                tell_hooks(self.hooks, name, &prepared.input, &traced, outcome).await
+                tell_hooks(self.hooks, &prepared.name, &prepared.input, &traced, outcome).await
             }
         };
         let answer = self.complete(&prepared, with_notes(outcome, &prepared.notes), started, turn);
@@ -341,26 +345,31 @@ impl<'a> Invoker<'a> {
         let runs = batch.into_iter().map(|prepared| (self.traced(prepared.call), prepared));
         let runs = runs.map(|(traced, mut prepared)| async move {
             let started = Instant::now();
-            let outcome = match prepared.take() {
-                CallState::Ready { call: ready, grant, .. } => {
+            let (outcome, refused) = match prepared.take() {
+                CallState::Ready { call: ready, grant, arguments, .. } => {
                     let outcome = ready.run(&grant, &ToolContext { traced: &traced, ..context }).await;
-                    tell_hooks(hooks, &prepared.name, &prepared.input, &traced, outcome).await
+                    let refused = while_running(&outcome).map(|decision| (decision, Value::Object(arguments)));
+                    (tell_hooks(hooks, &prepared.name, &prepared.input, &traced, outcome).await, refused)
                 }
-                CallState::Refused(error) => Err(error),
+                CallState::Refused(error) => (Err(error), None),
             };
             let outcome = with_notes(outcome, &prepared.notes);
-            (prepared, outcome, started)
+            (prepared, outcome, refused, started)
         });
         let outcomes = join_all(runs).await;
         let mut answers = Vec::with_capacity(outcomes.len());
-        for (prepared, mut outcome, started) in outcomes {
+        for (mut prepared, mut outcome, refused, started) in outcomes {
+            if let Some((decision, input)) = refused {
+                prepared.deny(&decision, input, account, turn);
+            }
             if let (Ok(output), Some(question), Some(model)) = (&mut outcome, &prepared.question, self.page_reader) {
                 let (pages, _) = (self.redact)(shown(&output.llm_content));
                 if let Some(answer) = page_reader::answer(model, question, &pages, account, turn.emit).await {
                     output.llm_content = vec![Part::Text(answer)];
                 }
             }
-            answers.push(self.complete(&prepared, outcome, started, turn));
+            let answer = self.complete(&prepared, outcome, started, turn);
+            answers.push(ToolResponse { ends: prepared.ends, ..answer });
         }
         answers
     }
@@ -475,6 +484,12 @@ impl<'c> Prepared<'c> {
             input: Value::Null,
             question: None,
         }
+    }
+
+    // Records what the policy denied of a call that ran.
+    fn deny(&mut self, decision: &Decision, input: Value, account: &mut Account, turn: TurnContext<'_>) {
+        self.ends = deny(account, turn.on_deny, &self.name, decision);
+        (turn.emit)(Event::Denied(Box::new(denial(turn.number, self.call, &self.name, input, decision))));
     }
 
     /// Takes what is to be done out of it.

@@ -56,12 +56,12 @@ impl Tier {
                 .hint("leave out `--sandbox off`, or allow it by a `shell.allow` rule in your own policy file")
         } else {
             let name = self.name();
-            Denial::new(format!(
-                "`{programs}` is not one of the simple reading commands that run without isolation ({name})"
-            ))
-            .hint(format!(
-                "use Landlock (Linux 6.2 or newer) or `--sandbox off`; simple reading commands: {PLAIN_READERS}"
-            ))
+            // `echo x > y` starts no program.
+            let what = if programs.is_empty() { "writing a file".to_owned() } else { format!("`{programs}`") };
+            Denial::new(format!("{what} is not one of the simple reading commands that run without isolation ({name})"))
+                .hint(format!(
+                    "use Landlock (Linux 6.2 or newer) or `--sandbox off`; simple reading commands: {PLAIN_READERS}"
+                ))
         };
         Err(denial.by("sandbox"))
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::web::fence;
 use super::web::fetch::{FetchError, Limits, fetch};
 use super::web::page::{Format, page};
-use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolErrorKind, ToolOutput, TypedTool};
+use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
 use crate::policy::check::urls_in;
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
@@ -97,7 +97,9 @@ impl Call for FetchCall {
         Box::pin(async move {
             let fetches = self.urls.iter().map(|url| self.one(url));
             let pages = futures_util::future::join_all(fetches).await;
-            if let [Err(error)] = &pages[..] {
+            if let Some(error) =
+                pages.iter().filter_map(|page| page.as_ref().err()).find(|error| error.denial.is_some())
+            {
                 return Err(error.clone());
             }
             if let Some(Err(error)) = pages.iter().find(|page| page.is_err())
@@ -129,9 +131,7 @@ impl FetchCall {
     async fn one(&self, url: &str) -> Result<(String, String), ToolError> {
         let raw = raw_of(url).filter(|raw| (self.limits.judge)(raw, None).is_ok());
         let fetched = fetch(raw.as_deref().unwrap_or(url), &self.limits).await.map_err(|error| match error {
-            FetchError::Denied(reason) => {
-                ToolError { message: format!("Denied by policy: {reason}."), kind: ToolErrorKind::Denied }
-            }
+            FetchError::Denied(denial) => ToolError::denied(denial),
             FetchError::Failed(problem) => ToolError::failed(format!("Error during fetch for {url}: {problem}")),
         })?;
         let (at, cut) = (fetched.url.clone(), fetched.cut);

@@ -160,7 +160,7 @@ impl Invoker<'_> {
             turn: turn.number,
         })));
         let message = format!("Denied: {}", decision.reason);
-        prepared.state = CallState::Refused(ToolError { message, kind: ToolErrorKind::Denied });
+        prepared.state = CallState::Refused(ToolError { message, kind: ToolErrorKind::Denied, denial: None });
     }
 
     /// Corrects a call in the format in which the model currently writes calls.

@@ -2,6 +2,7 @@
 
 use crate::policy::decision::Denial;
 use crate::policy::file::{CommandRule, OperandKind, Options, PathKind};
+use crate::policy::names::base_name;
 use crate::policy::programs::table::{Call, Context, Out};
 use crate::policy::programs::{self, Word, begins_like_an_option};
 use crate::policy::rules::Rule;
@@ -34,10 +35,17 @@ fn arguments(call: &mut Call<'_>, rule: &CommandRule, words: &[Word], rest: &[Wo
     }
     let none = Options::default();
     let options = rule.options.as_ref().unwrap_or(&none);
+    if matches!(rule.operands, Some(OperandKind::Read | OperandKind::Write)) {
+        let files: Vec<&str> =
+            rest.iter().map(|word| word.text.as_str()).filter(|word| !word.starts_with('-')).collect();
+        if let Some(what) = programs::code_of(base_name(&words[0].text), &files) {
+            return Err(format!("{what}, and the rule allows files"));
+        }
+    }
     let (mut ended, mut rest) = (false, rest.iter());
     while let Some(word) = rest.next() {
         let text = word.text.as_str();
-        if ended || text.len() < 2 || !text.starts_with('-') {
+        if ended || !is_option(rule.operands, text) {
             operand(call, rule.operands, word)?;
         } else if text == "--" {
             ended = true;
@@ -57,6 +65,11 @@ fn arguments(call: &mut Call<'_>, rule: &CommandRule, words: &[Word], rest: &[Wo
         }
     }
     Ok(())
+}
+
+// `+n` of a shell and `+CMD` of an editor or a pager are options as well; only of text it is certain that they are none.
+fn is_option(operands: Option<OperandKind>, text: &str) -> bool {
+    text.len() > 1 && (text.starts_with('-') || text.starts_with('+') && operands != Some(OperandKind::Data))
 }
 
 // A listed option without a value, or a bundle of such.

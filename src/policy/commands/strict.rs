@@ -21,6 +21,8 @@ pub(super) fn judge(cx: Context<'_>, rule: &Rule<CommandRule>, words: &[Word]) -
     let is_path = program.contains('/');
     let everyday = rule.at.source == CUT;
     if cmd.len() == 2 && asks_only(words) && cmd[1].0.contains(&words[1].text) {
+        // Some would go on with what they are given there.
+        Call::new(cx, words, &[]).refuse_input()?;
         let unchanged = if is_path { programs_at(cx, program)? } else { Vec::new() };
         return Ok(Some(Out { unchanged, writes: is_path, ..Out::default() }));
     }

@@ -254,7 +254,11 @@ pub(super) fn code_of(name: &str, words: &[&str], input: bool) -> Option<&'stati
     let other = if plain == name { &[] } else { clients(plain) };
     clients(name).iter().chain(other).find_map(|known| {
         let operands = words.iter().filter(|word| !word.starts_with('-')).count();
-        let asks = matches!(words, [word] if word.starts_with('-') && *word != "-");
+        // Where there is input, some go on with it after any other option.
+        let asks = matches!(words, [word] if match input {
+            true => matches!(*word, "--version" | "--help" | "-version" | "-help"),
+            false => word.starts_with('-') && *word != "-",
+        });
         if words.iter().any(|word| is_code(known, word)) {
             Some("code among its words")
         } else if operands > known.operands {

@@ -149,7 +149,7 @@ pub(crate) const TABLES: &[Table] = &[
         names: "unzip",
         options: "-l -v -t -p -c -z -Z -T -o -n -u -f -j -q -a -b -B -C -D -L -M -s -V -W -X -P=D -O=D -I=D -d=D -x -h",
         operands: Operands::Special,
-        style: Style::Whole,
+        style: Style::First,
         writes_nothing: false,
         special: Some(unzip),
         ..TABLE
@@ -468,16 +468,31 @@ fn compress(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
+// After the archive only `-d` and `-x` are options, and every other word is the name of a file in it; other versions take
+// options there, too.
 fn unzip(call: &mut Call<'_>) -> Result<(), Denial> {
     let operands = call.operands.clone();
-    let Some(archive) = operands.first() else { return Ok(()) };
+    let Some((archive, rest)) = operands.split_first() else { return Ok(()) };
     if operands.iter().any(|word| !word.literal) {
         return Err(call.deny("a word of it is not known"));
     }
     call.read(archive);
+    let mut folders: Vec<String> = call.values("-d").into_iter().map(|word| word.text).collect();
+    let mut rest = rest.iter().map(|word| word.text.as_str());
+    while let Some(word) = rest.next() {
+        match word.strip_prefix("-d") {
+            Some("") => folders.extend(rest.next().map(str::to_owned)),
+            Some(folder) => folders.push(folder.to_owned()),
+            None if word.starts_with('-') && word != "-x" => {
+                let denial = call.deny(format!("`{word}` after the archive may be an option or a name in it"));
+                return Err(denial.hint("write the options before the archive"));
+            }
+            None => {}
+        }
+    }
     if !["-l", "-v", "-t", "-p", "-c", "-z", "-Z"].iter().any(|name| call.has(name)) {
-        let folder = call.values("-d").last().map_or(".".to_owned(), |word| word.text.clone());
-        call.out.effects.push(Effect::WriteTree(folder));
+        folders.extend(folders.is_empty().then(|| ".".to_owned()));
+        call.out.effects.extend(folders.into_iter().map(Effect::WriteTree));
     }
     Ok(())
 }

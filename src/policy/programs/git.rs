@@ -14,7 +14,7 @@ mod words;
 
 use super::table::{Dashes, Operands, Style, TABLE, Table};
 use changes::{add, branch, commit, maintenance, moved, rebase, remote, remove, symbolic_ref, tag, work_tree};
-use held::{clone, formats, ids_of_words, init, runs, tells_ids, worktree};
+use held::{clone, formats, ids_of_words, init, runs, submodules, tells_ids, worktree};
 use keeps::keeps;
 use options::{BRANCH, GLOBAL, GREP, SILENT_LOG, diff_options, log_options};
 use shows::{archive, blame, cat_file, diff, grep, ids, log, merge_tree, past_the_rules, reflog, revisions};
@@ -395,7 +395,21 @@ pub(crate) const GIT: Table = Table {
             ..TABLE
         },
         Table {
-            names: "bisect submodule filter-branch",
+            names: "submodule",
+            operands: Operands::Special,
+            special: Some(runs),
+            writes_nothing: false,
+            subcommands: &[Table {
+                names: "status",
+                options: "--cached -q,--quiet",
+                operands: Operands::List,
+                special: Some(submodules),
+                ..TABLE
+            }],
+            ..TABLE
+        },
+        Table {
+            names: "bisect filter-branch",
             options: "!!-x,--extcmd=D !!--tree-filter=D !!--index-filter=D !!--msg-filter=D !!--env-filter=D !!--commit-filter=D !!--tag-name-filter=D !!--parent-filter=D",
             operands: Operands::Special,
             special: Some(runs),
@@ -426,6 +440,12 @@ pub(crate) const GIT: Table = Table {
             operands: Operands::Special,
             special: Some(worktree),
             writes_nothing: false,
+            subcommands: &[Table {
+                names: "list",
+                options: "--porcelain -v,--verbose -z --expire=D",
+                operands: Operands::None,
+                ..TABLE
+            }],
             ..TABLE
         },
         // These reach contents by their ids, or write them to other paths, past the rules on paths.

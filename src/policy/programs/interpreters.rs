@@ -247,6 +247,12 @@ fn unknown(call: &Call<'_>, what: &str) -> Denial {
     Denial::unanalysable(format!("{}: {what}", call.name)).by("G3").hint("put the code in a file and run the file")
 }
 
+// Whether a program is asked what it is. Some go on with what they are given after a letter that they pass over.
+fn asks(word: &str, stdin: Stdin) -> bool {
+    matches!(word, "--version" | "--help")
+        || matches!(word, "-V" | "-h") && matches!(stdin, Stdin::Empty | Stdin::Taken)
+}
+
 /// Judges a call of an interpreter or editor.
 pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
     call.out.writes = true;
@@ -254,7 +260,7 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
     let words = call.words[1..].to_vec();
     if let [only] = words.as_slice()
         && only.literal
-        && matches!(only.text.as_str(), "--version" | "--help" | "-V" | "-h")
+        && asks(&only.text, call.cx.stdin)
     {
         return Ok(());
     }

@@ -150,6 +150,11 @@ fn takes_data(call: &table::Call<'_>) -> bool {
 /// What the tables ask of each other.
 pub(crate) static KNOWN: table::Known = table::Known { find, takes_at, takes_data, is_described };
 
+/// Returns what of the words of a client or an evaluator is code; none of them is an option.
+pub(crate) fn code_of(name: &str, words: &[&str]) -> Option<&'static str> {
+    clients::code_of(name, words, false)
+}
+
 /// Returns every table.
 pub(crate) fn all() -> impl Iterator<Item = &'static table::Table> {
     static LONE: &[table::Table] = &[git::GIT, find::FIND, find::XARGS, sed::SED, awk::AWK, jq::JQ];
@@ -166,9 +171,9 @@ pub fn starts_another(name: &str) -> bool {
     name == "xargs" || crate::policy::shell::WRAPPERS.contains(&name)
 }
 
-/// Returns git's subcommand in the words of a command that starts git, by itself or through a program that starts
-/// another; empty where it has none.
-pub fn git_verb(words: &[impl AsRef<str>]) -> Option<&str> {
+/// Returns git's subcommand and the word after it, in the words of a command that starts git, by itself or through a
+/// program that starts another; empty where it has none.
+pub fn git_verb(words: &[impl AsRef<str>]) -> Option<(&str, &str)> {
     let name = |word: &str| word.rsplit('/').next() == Some("git");
     let first = words.first()?.as_ref();
     let git = match name(first) {
@@ -179,13 +184,13 @@ pub fn git_verb(words: &[impl AsRef<str>]) -> Option<&str> {
     let mut rest = words[git + 1..].iter().map(AsRef::as_ref);
     while let Some(word) = rest.next() {
         if !word.starts_with('-') {
-            return Some(word);
+            return Some((word, rest.next().unwrap_or_default()));
         }
         for _ in 0..specs::arity(git::GIT.options, word).unwrap_or(0) {
             rest.next();
         }
     }
-    Some("")
+    Some(("", ""))
 }
 
 /// Returns the table of a program, by its bare name.

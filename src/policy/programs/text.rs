@@ -345,7 +345,7 @@ pub(crate) const TABLES: &[Table] = &[
     Table {
         names: "shellcheck",
         options: "!!-a,--check-sourced -C,--color=?D -i,--include=D -e,--exclude=D -f,--format=D --list-optional --norc --rcfile=R \
-            -o,--enable=D -P,--source-path=L -s,--shell=D -S,--severity=D -V,--version -W,--wiki-link-count=D -x,--external-sources --help",
+            -o,--enable=D ~-P,--source-path=T -s,--shell=D -S,--severity=D -V,--version -W,--wiki-link-count=D ~-x,--external-sources --help",
         ..TABLE
     },
 ];

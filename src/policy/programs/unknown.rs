@@ -4,6 +4,7 @@ use super::hidden::word_in;
 use super::table::{Call, Context, Table};
 use super::untabled;
 use super::word::Word;
+use crate::path::Node;
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
 use crate::policy::names::named;
@@ -32,6 +33,7 @@ pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), 
     if named(SEARCHES, &program) {
         searched(call, words)?;
     }
+    packed(call, &program, words)?;
     let mut ended = false;
     let pages = matches!(call.name.as_str(), "less" | "more" | "most" | "pg" | "lv");
     for word in words {
@@ -63,6 +65,19 @@ pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), 
         }
         if let Some((_, value)) = word.text.split_once('=') {
             both(value);
+        }
+    }
+    Ok(())
+}
+
+/// Programs that pack or copy all below the directories in their words.
+const PACKS: &str =
+    "zip 7z 7za 7zr 7zz rar jar pax rsync rclone scp ditto mksquashfs genisoimage mkisofs xorrisofs lha arj zpaq asar";
+
+fn packed(call: &mut Call<'_>, program: &str, words: &[Word]) -> Result<(), Denial> {
+    for word in words.iter().filter(|word| named(PACKS, program) && word.literal && !word.text.starts_with('-')) {
+        if call.node(&word.text)? == Some(Node::Dir) {
+            call.read_tree(word, false);
         }
     }
     Ok(())

@@ -297,9 +297,21 @@ fn changes_settings(program: &str, words: &[&str], verbs: &[&str], has_verbs: bo
         && words
             .iter()
             .any(|word| word.len() < 5 && word.starts_with('-') && !word.starts_with("--") && word.contains('g'));
-    let is = |option: &str| words.iter().any(|word| *word == option || word.strip_suffix("=true") == Some(option));
+    let is = |option: &str| {
+        let own = words.iter().take_while(|word| **word != "--");
+        words.iter().any(|word| *word == option || word.strip_suffix("=true") == Some(option))
+            || (program != "git" || first == "config") && own.into_iter().any(|word| abbreviates(word, option))
+    };
     let for_user = !looks && (bundles || options.flat_map(|(_, options)| options.split(' ')).any(is));
     keeps || signs_in || users || for_user
+}
+
+// Git, npm and others take the beginning of a long option for the whole.
+fn abbreviates(word: &str, option: &str) -> bool {
+    let word = word.strip_suffix("=true").unwrap_or(word);
+    let (name, value) = word.split_once('=').unwrap_or((word, ""));
+    let (known, wanted) = option.split_once('=').unwrap_or((option, ""));
+    name.len() > 4 && name.starts_with("--") && known.starts_with(name) && value == wanted
 }
 
 /// Programs whose settings are the user's.

@@ -16,7 +16,9 @@ pub(super) fn is_judged_git(plan: &CommandPlan) -> bool {
 }
 
 fn makes_repository(words: &[impl AsRef<str>]) -> bool {
-    matches!(git_verb(words), Some("clone" | "init" | "submodule" | "worktree"))
+    let Some((verb, next)) = git_verb(words) else { return false };
+    matches!(verb, "clone" | "init" | "submodule" | "worktree")
+        && !matches!((verb, next), ("worktree", "list") | ("submodule", "status"))
 }
 
 /// Looks at the words of our own printing: a word is the name of a program where a command begins, or behind a program
@@ -59,6 +61,9 @@ mod tests {
             ("timeout 5 git init x", true),
             ("if true; then git submodule add x; fi", true),
             ("(git worktree add x)", true),
+            ("git worktree list; git submodule status", false),
+            ("git worktree add worktree list", true),
+            ("git worktree -f list add x", true),
         ] {
             assert_eq!(script_makes_repository(text), makes, "{text}");
             if !text.contains([';', '|', '&', '(']) {

@@ -9,12 +9,12 @@ use super::Runner;
 use crate::base::digest::sha256;
 use crate::change::Entry;
 use crate::path::RelPath;
-use crate::policy::CommandPlan;
 use crate::policy::grant::Start;
 use crate::policy::names::named;
 use crate::policy::packages::{is_cache, packages_of};
 use crate::policy::programs::only_reads;
-use crate::tools::{ToolError, ToolErrorKind};
+use crate::policy::{CommandPlan, Denial};
+use crate::tools::ToolError;
 use crate::workspace::disk::Disk;
 use crate::workspace::tree::CommandTree;
 
@@ -60,37 +60,26 @@ impl Runner {
                 Start::Script(text) | Start::AsWritten(text) => text.contains('>'),
             };
             if writes || others.any(|name| !only_reads(name)) {
-                return Err(ToolError {
-                    message: format!(
-                        "Denied by policy: {path} is pinned, and other parts of the same command could change it. Start \
-                         it in a command of its own, or with programs that only read."
-                    ),
-                    kind: ToolErrorKind::Denied,
-                });
+                let what = format!("{path} is pinned, and other parts of the same command could change it");
+                let hint = "start it in a command of its own, or with programs that only read";
+                return Err(ToolError::denied(Denial::new(what).by("G7").hint(hint)));
             }
             // The name is relative to the root; in another directory it would be another program.
             let moves = matches!(&plan.start, Start::Script(text) if text.contains("cd -P"));
             if moves || !plan.directory.is_root() {
-                return Err(ToolError::failed(format!(
-                    "{path} is pinned by the policy and is started at the root alone"
-                )));
+                let what = format!("{path} is pinned by the policy and is started at the root alone");
+                return Err(ToolError::denied(Denial::new(what).by("G7")));
             }
             let content = match command_tree.entry(&path) {
                 Ok(Entry::File { content, .. }) if sha256(&content) == wanted.to_lowercase() => content,
                 Ok(Entry::File { .. } | Entry::Absent | Entry::Link { .. }) | Err(_) => {
-                    return Err(ToolError::failed(format!(
-                        "{path} was not started: it is not the file that the policy pins (sha256 {wanted})"
-                    )));
+                    let what = format!("{path} is not the file that the policy pins (sha256 {wanted})");
+                    return Err(ToolError::denied(Denial::new(what).by("G7")));
                 }
             };
             if let Some(written) = self.written_beside(&path, &content, command_tree)? {
-                return Err(ToolError {
-                    message: format!(
-                        "Denied by policy: {path} is pinned and may load {written}, which this run changed. Start it \
-                         before such a change."
-                    ),
-                    kind: ToolErrorKind::Denied,
-                });
+                let what = format!("{path} is pinned and may load {written}, which this run changed");
+                return Err(ToolError::denied(Denial::new(what).by("G7").hint("start it before such a change")));
             }
             found.push(path.as_path().to_path_buf());
         }
@@ -125,9 +114,9 @@ impl Runner {
     /// Returns the programs of the workspace that a command runs by a rule without a digest, and what they load; one
     /// that changed since the run began is refused.
     pub(super) fn unchanged(&self, plan: &CommandPlan, command_tree: &CommandTree) -> Result<Vec<PathBuf>, ToolError> {
-        let refuse = |path: &RelPath, why: &str| ToolError {
-            message: format!("Denied by policy: {path} {why}. Installed programs and wrappers run as they were."),
-            kind: ToolErrorKind::Denied,
+        let refuse = |path: &RelPath, why: &str| {
+            let denial = Denial::new(format!("{path} {why}: installed programs and wrappers run as they were"));
+            ToolError::denied(denial.by("G7"))
         };
         let mut held: Vec<PathBuf> = Vec::new();
         let mut packages = BTreeSet::new();

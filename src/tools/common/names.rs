@@ -3,7 +3,8 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::path::{Node, RelPath, Tree};
-use crate::tools::{ToolContext, ToolError, ToolErrorKind};
+use crate::policy::Denial;
+use crate::tools::{ToolContext, ToolError};
 use crate::workspace::{WorkspaceError, ignore};
 
 /// Returns a path as one line: control characters and bytes that are not UTF-8 are written as escapes.
@@ -84,10 +85,9 @@ pub(crate) fn file_error(error: &WorkspaceError, path: &str) -> ToolError {
         WorkspaceError::NotFound(_) => ToolError::failed(format!("File not found: {path}")),
         WorkspaceError::IsFolder(_) => ToolError::failed(format!("Path is a directory, not a file: {path}")),
         WorkspaceError::NotAFile(_) => ToolError::failed(format!("Path is not a regular file: {path}")),
-        WorkspaceError::NotGranted(_) => ToolError {
-            message: format!("The policy did not grant this call access to {path}"),
-            kind: ToolErrorKind::Denied,
-        },
+        WorkspaceError::NotGranted(_) => {
+            ToolError::denied(Denial::new(format!("this call was not granted access to {path}")).by("F1"))
+        }
         WorkspaceError::Io { cause, .. } => ToolError::failed(format!("Cannot access {path}: {cause}")),
     }
 }

@@ -73,8 +73,8 @@ pub struct Fetched {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     /// The policy forbids a hop.
-    #[error("{0}")]
-    Denied(String),
+    #[error("{}", .0.reason)]
+    Denied(Denial),
     /// It was tried and did not work.
     #[error("{0}")]
     Failed(String),
@@ -92,8 +92,7 @@ pub async fn fetch(url: &str, limits: &Limits) -> Result<Fetched, FetchError> {
 }
 
 async fn follow(url: &str, limits: &Limits) -> Result<Fetched, FetchError> {
-    let denied = |denial: Denial| FetchError::Denied(denial.reason);
-    let mut at = (limits.judge)(url, None).map_err(denied)?;
+    let mut at = (limits.judge)(url, None).map_err(FetchError::Denied)?;
     let mut redirects = 0;
     loop {
         let response = get(&at, limits).await?;
@@ -109,11 +108,13 @@ async fn follow(url: &str, limits: &Limits) -> Result<Fetched, FetchError> {
             return Err(FetchError::Failed(format!("{at} answered {status} without a Location")));
         };
         if redirects == limits.redirects {
-            return Err(FetchError::Denied(format!("more than {redirects} redirects, the next to {location:?}")));
+            let denial = Denial::new(format!("more than {redirects} redirects, the next to {location:?}"));
+            return Err(FetchError::Denied(denial.by("network.max_redirects")));
         }
         redirects += 1;
         at = (limits.judge)(&location, Some(&at))
-            .map_err(|denial| FetchError::Denied(format!("redirect to {location:?}: {}", denial.reason)))?;
+            .map_err(|denial| Denial { reason: format!("redirect to {location:?}: {}", denial.reason), ..denial })
+            .map_err(FetchError::Denied)?;
     }
 }
 
@@ -122,10 +123,11 @@ async fn get(url: &Url, limits: &Limits) -> Result<reqwest::Response, FetchError
     let resolved = (limits.resolve)(host.clone());
     let addresses = resolved.await.map_err(|error| FetchError::Failed(format!("cannot resolve {host}: {error}")))?;
     if addresses.is_empty() {
-        return Err(FetchError::Denied(format!("{host} has no address")));
+        return Err(FetchError::Denied(Denial::new(format!("{host} has no address")).by("web")));
     }
     if let Some(bad) = addresses.iter().find(|address| !(limits.may_connect)(**address)) {
-        return Err(FetchError::Denied(format!("{host} resolves to {bad}, which is not a public address")));
+        let denial = Denial::new(format!("{host} resolves to {bad}, which is not a public address"));
+        return Err(FetchError::Denied(denial.by("web")));
     }
     crate::model::trust::install_crypto();
     let client = reqwest::Client::builder()

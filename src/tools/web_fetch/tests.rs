@@ -167,20 +167,27 @@ async fn a_page_is_handed_over_as_data() {
 #[tokio::test]
 async fn no_redirect_leads_inside() {
     for (path, says) in [
-        ("/inside", "Denied by policy: inside.test resolves to 10.0.0.1, which is not a public address."),
+        (
+            "/inside",
+            "Denied by policy: inside.test resolves to 10.0.0.1, which is not a public address. Rule: web (builtin).",
+        ),
         ("/address", "Denied by policy: redirect to \"http://127.0.0.1/\": not a host of this test."),
         ("/file", "Denied by policy: redirect to \"file:///etc/passwd\": not a host of this test."),
-        ("/round", "Denied by policy: more than 3 redirects, the next to \"/round\"."),
+        (
+            "/round",
+            "Denied by policy: more than 3 redirects, the next to \"/round\". Rule: network.max_redirects (builtin).",
+        ),
     ] {
         let error = get(path).await.unwrap_err();
-        assert_eq!((error.message.as_str(), error.kind), (says, ToolErrorKind::Denied));
+        assert_eq!((error.message.as_str(), error.kind), (says, crate::tools::ToolErrorKind::Denied));
+        assert!(error.denial.is_some(), "{says}");
     }
     for (host, says) in [
         ("both.test", "both.test resolves to 169.254.169.254, which is not a public address"),
         ("none.test", "none.test has no address"),
     ] {
         let error = call(limits(), json!({"url": format!("http://{host}/")})).await.unwrap_err();
-        assert_eq!(error.message, format!("Denied by policy: {says}."));
+        assert_eq!(error.message, format!("Denied by policy: {says}. Rule: web (builtin)."));
     }
 }
 

@@ -446,7 +446,15 @@ fn unittest(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 // Before `--` tox and nox know few words; what is after it is the project's.
+/// Parts of names of sessions that do more than to check: the tasks of other tools must be listed.
+const PUBLISHES: &str = "deploy deployment publish release upload push pypi twine bump";
+
 fn only_known(call: &mut Call<'_>) -> Result<(), Denial> {
+    let chosen = ["-e", "-s", "-m", "-f", "-k", "-t"].iter().flat_map(|name| call.values(name));
+    let publishes = |name: &Word| name.text.split(|c: char| !c.is_alphanumeric()).any(|part| named(PUBLISHES, part));
+    if let Some(name) = chosen.into_iter().find(publishes).filter(|_| !call.is_open()) {
+        return Err(call.deny(format!("`{}` may do more than to build and test", name.text)));
+    }
     let known = ["run", "r", "run-parallel", "p", "list", "l", "config", "c", "depends", "d", "quickstart"];
     match call.operands.iter().find(|word| !known.contains(&word.text.as_str())) {
         Some(word) if !call.is_open() => {

@@ -57,6 +57,8 @@ pub(super) fn remote(call: &mut Call<'_>) -> Result<(), Denial> {
     if matches!(words.as_slice(), ["show", _, ..]) && !call.has("-n") && !call.is_open() {
         return Err(call.deny("it asks another host").hint("write `git remote show -n NAME`, or `git remote -v`"));
     }
+    // The others may ask the host: `update`, `show`, `prune`, `add -f`.
+    call.out.open_ended |= words.first().is_some_and(|word| *word != "get-url") && !call.has("-n");
     let harmless =
         call.operands.first().is_none_or(|word| word.literal && matches!(word.text.as_str(), "show" | "get-url"));
     if !harmless {

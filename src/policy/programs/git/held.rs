@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::content::revisions_named;
 use super::keeps::keeps;
-use super::objects::names_files;
+use super::objects::{directories, names_files};
 use crate::path::RelPath;
 use crate::policy::decision::Denial;
 use crate::policy::history::Unreadable;
@@ -141,6 +141,23 @@ pub(super) fn worktree(call: &mut Call<'_>) -> Result<(), Denial> {
         }
     }
     Ok(())
+}
+
+// Git asks each submodule that is checked out by a git of its own, which takes the configuration there.
+pub(super) fn submodules(call: &mut Call<'_>) -> Result<(), Denial> {
+    let tree = call.cx.paths.tree();
+    let Some((own, _)) = directories(tree, call.cx.root) else { return Ok(()) };
+    let modules = own.join("modules");
+    let none = match tree.look(&modules) {
+        Ok(None) => true,
+        Ok(Some(_)) => tree.names(&modules).is_ok_and(|names| names.is_empty()),
+        Err(_) => false,
+    };
+    if none {
+        return Ok(());
+    }
+    let denial = call.deny("git would work in the repositories of the submodules that are checked out").by("G11");
+    Err(denial.hint("read `.gitmodules`, which names them"))
 }
 
 pub(super) fn runs(call: &mut Call<'_>) -> Result<(), Denial> {

@@ -61,5 +61,5 @@ fn on_this_machine(call: &Call<'_>) -> Result<(), Denial> {
 
 /// Tells whether a subcommand speaks to other hosts.
 pub(crate) fn reaches_hosts(table: &Table) -> bool {
-    table.names.split_whitespace().any(|name| matches!(name, "fetch" | "push" | "remote"))
+    table.names.split_whitespace().any(|name| matches!(name, "fetch" | "push"))
 }

@@ -586,3 +586,15 @@ fn the_hint_for_a_short_exclusion_is_a_command_that_is_allowed() {
         }
     }
 }
+
+#[test]
+fn the_state_of_submodules_is_shown_unless_git_would_work_in_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    sh(&root, "git init -q -b main .; touch a; git add .");
+    let policy = policy("shell: {allow: [{cmd: [git, submodule, status]}]}\n");
+    assert!(decided(&policy, &root, "git submodule status --cached").0.is_allowed());
+    std::fs::create_dir_all(root.join(".git/modules/sub")).unwrap();
+    let decision = decided(&policy, &root, "git submodule status").0;
+    assert_eq!(decision.rule.map(|rule| rule.rule).as_deref(), Some("G11"), "{}", decision.reason);
+}
