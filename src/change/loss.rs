@@ -1,9 +1,4 @@
-//! Finds what a rewritten file lost that a rewrite seldom means to lose: headings, a licence, exports, and lines that
-//! nothing replaced where the task asks for no removal.
-
-use std::collections::HashMap;
-
-use similar::{DiffTag, TextDiff};
+//! Finds what a rewritten file lost that a rewrite seldom means to lose: headings, a licence, exports.
 
 /// What a line of a file is, if its loss is worth a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,74 +126,6 @@ fn is_named(line: &str, task: &str) -> bool {
     }
 }
 
-/// Beginnings of words by which a task says that something is to go or to move.
-const REMOVES: &[&str] = &[
-    "remov",
-    "delet",
-    "drop",
-    "strip",
-    "clean",
-    "clear",
-    "without",
-    "no longer",
-    "unused",
-    "dead",
-    "short",
-    "simpl",
-    "merge",
-    "rewrit",
-    "mov",
-    "extract",
-    "split",
-    "dupl",
-    "get rid",
-    "omit",
-    "exclud",
-    "trim",
-    "reduc",
-    "refactor",
-    "reorgani",
-    "restructur",
-    "summar",
-    "condens",
-    "revert",
-    "undo",
-    "cut",
-    "leave out",
-    "take out",
-    "keep only",
-];
-
-/// Tells whether a task may mean that lines go.
-fn removes(task: &str) -> bool {
-    let task = task.to_lowercase();
-    let begins_word = |at: usize| !task[..at].ends_with(char::is_alphanumeric);
-    REMOVES.iter().any(|word| task.match_indices(word).any(|(at, _)| begins_word(at)))
-}
-
-/// Returns the lines that a new text lacks and has nothing in the place of. A single one counts in prose alone: in code
-/// it may be what was wrong.
-fn vanished<'t>(name: &str, before: &'t str, after: &'t str) -> Vec<&'t str> {
-    let mut left: HashMap<&str, usize> = HashMap::new();
-    for line in after.lines() {
-        *left.entry(line.trim()).or_default() += 1;
-    }
-    for line in before.lines() {
-        left.entry(line.trim()).and_modify(|count| *count = count.saturating_sub(1));
-    }
-    let moved = |line: &str| left.get(line.trim()).is_some_and(|count| *count > 0);
-    let old: Vec<&str> = before.lines().collect();
-    let lines = TextDiff::from_lines(before, after);
-    let deleted = lines.ops().iter().filter(|op| op.tag() == DiffTag::Delete).flat_map(|op| op.old_range());
-    let gone: Vec<&str> = deleted
-        .filter_map(|number| old.get(number).copied())
-        .filter(|line| !line.trim().is_empty() && !moved(line))
-        .collect();
-    let ending = name.rsplit_once('.').map(|(_, ending)| ending).unwrap_or_default();
-    let least = if matches!(ending, "md" | "markdown" | "txt" | "rst") { 1 } else { 2 };
-    if gone.len() >= least { gone } else { Vec::new() }
-}
-
 /// Lines of a question that are written out.
 const MOST_LINES: usize = 12;
 
@@ -207,10 +134,8 @@ const MOST_LINES: usize = 12;
 pub fn question<'t>(files: impl Iterator<Item = (String, &'t str, &'t str)>, task: &str) -> Option<String> {
     let mut lost: Vec<String> = Vec::new();
     for (name, before, after) in files {
-        let mut lines: Vec<&str> = if removes(task) { Vec::new() } else { vanished(&name, before, after) };
-        let marks = lost_marks(&name, before, after).into_iter().filter(|line| !is_named(line, task));
-        lines.extend(marks.filter(|mark| !lines.contains(mark)).collect::<Vec<_>>());
-        lost.extend(lines.into_iter().map(|line| format!("{name}: {}", line.chars().take(200).collect::<String>())));
+        let lines = lost_marks(&name, before, after).into_iter().filter(|line| !is_named(line, task));
+        lost.extend(lines.map(|line| format!("{name}: {}", line.chars().take(200).collect::<String>())));
     }
     if lost.is_empty() {
         return None;
@@ -248,27 +173,5 @@ mod tests {
         assert!(ask("a.md", "# Old tool\n", "Rename the old tool in a.md").is_none());
         assert!(ask("a.py", "# Copyright A\n", "Drop the licence").is_none());
         assert_eq!(ask("a.py", "x\n", "Fix it"), None);
-    }
-
-    #[test]
-    fn lines_that_nothing_replaced_are_asked_about_unless_the_task_may_mean_them() {
-        let compose = "db:\n  image: a:14\n  port: 1\n\nvolumes:\n  data:\n";
-        let ask = |name: &str, before: &str, after: &str, task: &str| {
-            question([(name.to_owned(), before, after)].into_iter(), task)
-        };
-        insta::assert_snapshot!(ask("c.yaml", compose, "db:\n  image: a:16\n  port: 1\n", "Set the image to a:16").unwrap(), @r"
-        These lines were in the files before you wrote them anew, and are gone:
-        c.yaml: volumes:
-        c.yaml:   data:
-        If the task does not ask for that, put them back now. If it does, answer that they are to go.
-        ");
-        for task in ["Remove the volumes", "The data moved away", "Shorten c.yaml"] {
-            assert_eq!(ask("c.yaml", compose, "db:\n  image: a:14\n  port: 1\n", task), None, "{task}");
-        }
-        // Replaced, moved, or one line of code.
-        assert_eq!(ask("a.py", "a = 1\nb = 2\nc = 3\n", "a = 2\n", "Fix a"), None);
-        assert_eq!(ask("a.md", "a\nb\nc\n", "c\na\nb\n", "Sort a.md"), None);
-        assert_eq!(ask("a.py", "a = 1\na += 1\nb = 2\n", "a = 1\nb = 2\n", "Fix a"), None);
-        assert!(ask("a.md", "One.\n\nTwo.\n\nThree.\n", "One.\n\nThree!\n", "Add a mark").is_some());
     }
 }

@@ -34,11 +34,11 @@ const COUNTS: &[&str] = &["how many", "how often", "count the", "number of times
 /// Bytes of a task above which it is more than a question for a number.
 const QUESTION_BYTES: usize = 400;
 
-/// Returns what a short task that asks for a number gets as a note: by looking, models count badly.
+/// Returns what stands below a short task that asks for a number: by looking, small models count badly.
 pub fn counting_note(task: &str) -> &'static str {
     let asked = task.to_lowercase();
     match task.len() <= QUESTION_BYTES && COUNTS.iter().any(|words| asked.contains(words)) {
-        true => "(Let a tool count: search_file_content says how many lines match.)\n",
+        true => "\n\nBegin with a call of search_file_content; its result says how many lines match.",
         false => "",
     }
 }

@@ -29,6 +29,8 @@ pub struct Task<'a> {
     pub commands: &'a Commands,
     /// Images of `--image`.
     pub images: &'a [Part],
+    /// Whether the model writes its calls as text, as small ones do.
+    pub text_tools: bool,
     /// Reads what is named.
     pub reader: Reader<'a>,
 }
@@ -102,8 +104,8 @@ impl Task<'_> {
         let shown = self.mentioned().await;
         let names = listing(self.reader.context.workspace, LISTING_CHARS);
         let searches = !self.prompt.typed.is_empty() && self.reader.registry.has(ToolId::SearchFileContent);
-        let note = if searches { counting_note(&task) } else { "" };
-        let task = format!("{note}{}", task.trim());
+        let note = if self.text_tools && searches { counting_note(&task) } else { "" };
+        let task = format!("{}{note}", task.trim());
         let mut parts = vec![Part::Text(first_message(&names, &shown, &included, &task))];
         parts.extend(media);
         Ok((parts, events))

@@ -28,8 +28,8 @@ use crate::run::error::Failure;
 use crate::run::output::masking::secret_variables;
 use crate::run::output::outputs::checkouts;
 use crate::run::place::Place;
-use crate::run::stages::{Lent, Shared};
 use crate::run::stages::server_memory::ServerMemory;
+use crate::run::stages::{Lent, Shared};
 
 /// The model, and warnings about it.
 pub struct ModelSelection {
@@ -162,14 +162,7 @@ pub async fn choose(
         }
     };
     let name = config.model.clone();
-    let memory = match remembers(arguments) {
-        true => place.cache(environment).and_then(|cache| ServerMemory::of(&cache, &config)),
-        false => None,
-    };
-    let memory = memory.map(|(memory, learned)| {
-        config.learned = learned;
-        memory
-    });
+    let memory = recall(arguments, environment, place, &mut config);
     let transport = || match lent {
         Some(lent) => (lent.transport)(&config),
         None => Client::http(&config, 1),
@@ -219,11 +212,21 @@ fn endpoint(
     Ok((settings, endpoint))
 }
 
-/// Tells whether what an earlier run found out counts: a recording must hold without it, and a server of `--local` has
-/// another port every time.
-fn remembers(arguments: &RunArgs) -> bool {
+/// Takes what an earlier run found out about the server and its model. A recording must hold without it, and a server of
+/// `--local` has another port every time.
+fn recall(
+    arguments: &RunArgs,
+    environment: &Environment,
+    place: &Place,
+    config: &mut ClientConfig,
+) -> Option<ServerMemory> {
     let (test, model) = (&arguments.test, &arguments.model);
-    !arguments.context.bare && test.record.is_none() && test.replay.is_none() && model.local.is_none()
+    if arguments.context.bare || test.record.is_some() || test.replay.is_some() || model.local.is_some() {
+        return None;
+    }
+    let (memory, learned) = ServerMemory::of(&place.cache(environment)?, config)?;
+    config.learned = learned;
+    Some(memory)
 }
 
 fn scripted(path: &Path) -> Result<ModelSelection, ConnectError> {

@@ -355,6 +355,7 @@ impl Setup {
             strict: self.input.strict,
             commands: &self.input.commands,
             images: &self.input.images,
+            text_tools: self.asked.client.as_model().text_tools(),
             reader: Reader {
                 registry: &self.toolbox.registry,
                 judge,
