@@ -9,6 +9,8 @@
 mod action;
 mod apply;
 mod batch;
+mod batch_deliver;
+mod batch_directory;
 mod bounded;
 mod certificates;
 mod change_modes;

@@ -82,7 +82,7 @@ const ALLOWED: &[(&str, &str)] = &[
 ];
 
 /// An element: its name, its attributes, the text directly in it, and whether it is in what the model says.
-struct Element {
+pub(crate) struct Element {
     name: String,
     attributes: Vec<(String, String)>,
     text: String,
@@ -127,7 +127,7 @@ fn text_of(node: &Handle) -> Option<String> {
 }
 
 /// Holds what is true of every page.
-fn assert_safe(page: &str) -> Vec<Element> {
+pub(crate) fn assert_safe(page: &str) -> Vec<Element> {
     let elements = parsed(page);
     for element in &elements {
         let allowed = ALLOWED.iter().find(|(name, _)| *name == element.name);

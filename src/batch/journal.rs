@@ -212,17 +212,11 @@ impl Default for Journal {
 impl Journal {
     /// Reads a journal. Only the last line may be incomplete: what follows [`Journal::whole`] is to be cut off.
     pub fn read(bytes: &[u8]) -> Result<Journal, JournalError> {
-        let mut journal = Journal::default();
-        for (number, text) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-            match serde_json::from_slice::<Line>(text) {
-                Ok(line) if text.ends_with(b"\n") => journal.add(&line),
-                _ if journal.whole + text.len() == bytes.len() => break,
-                Ok(_) => unreachable!("only the last piece has no end of line"),
-                Err(error) => return Err(JournalError::Line { line: number + 1, why: error.to_string() }),
-            }
-            journal.whole += text.len();
+        let mut reader = Reader::default();
+        for text in bytes.split_inclusive(|byte| *byte == b'\n') {
+            reader.add(text)?;
         }
-        Ok(journal)
+        Ok(reader.journal)
     }
 
     /// Adds a line.
@@ -281,6 +275,41 @@ impl Journal {
     /// Returns how many keys there are.
     pub fn keys(&self) -> usize {
         self.states.len()
+    }
+}
+
+/// Reads a journal line by line, however long it is.
+#[derive(Debug, Default)]
+pub struct Reader {
+    /// What was read so far.
+    pub journal: Journal,
+    lines: usize,
+    invalid: Option<JournalError>,
+}
+
+impl Reader {
+    /// Adds the next line, with its end, and returns it; `None` if it is not valid, which only the last one may be.
+    pub fn add(&mut self, text: &[u8]) -> Result<Option<Line>, JournalError> {
+        if let Some(invalid) = self.invalid.take() {
+            return Err(invalid);
+        }
+        self.lines += 1;
+        let why = match serde_json::from_slice::<Line>(text) {
+            Ok(line) if text.ends_with(b"\n") => {
+                self.journal.add(&line);
+                self.journal.whole += text.len();
+                return Ok(Some(line));
+            }
+            Ok(_) => "it has no end".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.invalid = Some(JournalError::Line { line: self.lines, why });
+        Ok(None)
+    }
+
+    /// Tells whether the last line is not valid: a kill has cut it off.
+    pub fn is_torn(&self) -> bool {
+        self.invalid.is_some()
     }
 }
 

@@ -12,4 +12,5 @@ pub mod plan;
 pub mod result;
 pub mod shard;
 pub mod statistics;
+pub mod sums;
 pub mod tally;

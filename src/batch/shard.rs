@@ -50,6 +50,11 @@ impl Shard {
         ShardFacts { number: self.number, of: self.of }
     }
 
+    /// Returns which one it is, from 1.
+    pub fn number(self) -> u32 {
+        self.number
+    }
+
     /// Returns the number of shards.
     pub fn of(self) -> u32 {
         self.of

@@ -100,6 +100,11 @@ impl Tally {
         self.left_out = items;
     }
 
+    /// Adds an item to the list.
+    pub fn list(&mut self) {
+        self.total += 1;
+    }
+
     /// Counts an item that is done in an earlier call.
     pub fn skip(&mut self, exit_code: u8) {
         self.skipped += 1;

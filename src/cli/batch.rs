@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 
 use super::RunArgs;
+use super::batch_directory::BatchVerb;
 use super::run::{ContextArgs, FailOn, LimitArgs, ModelArgs, PolicyArgs, TelemetryArgs};
 use super::values::{dollars, duration, not_blank};
 use super::workspace::WorkspaceArgs;
@@ -23,7 +24,11 @@ The same command again continues where it ended; `qwen help batch` says more.";
 
 /// The flags of `batch`.
 #[derive(Debug, Clone, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct BatchArgs {
+    /// What is done with the directory of a batch, if no items are run.
+    #[command(subcommand)]
+    pub verb: Option<BatchVerb>,
     /// The list.
     #[command(flatten)]
     pub source: SourceArgs,

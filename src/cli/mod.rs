@@ -4,6 +4,7 @@
 
 pub mod apply;
 pub mod batch;
+pub mod batch_directory;
 pub mod check;
 pub mod ci;
 pub mod completions;

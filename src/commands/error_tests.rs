@@ -1,3 +1,4 @@
+use super::batch_directory::error::{BatchError, DeliverBatchError, MergeError, ReportError as BatchReportError};
 use super::ci::error::{CiError, ProposalError, StepError, TrustedPolicyError};
 use super::error::*;
 use super::hook::error::HookError;
@@ -140,6 +141,41 @@ fn jobs_fail_with_these_words() {
             &step(403, "Resource not accessible by integration"),
             &step(502, "Bad Gateway"),
             &step(410, "Issues are disabled"),
+        ])
+    );
+}
+
+#[test]
+fn the_directory_of_a_batch_is_refused_with_these_words() {
+    let (path, other) = (|| text("p"), || text("q"));
+    insta::assert_snapshot!(
+        "batch",
+        listed(&[
+            &BatchError::Unreadable { path: path(), cause: io() },
+            &BatchError::NoBatch { directory: path() },
+            &BatchError::NoDirectory,
+            &BatchError::Invalid { path: path(), cause: text("why") },
+            &BatchError::Version { path: path(), version: 2 },
+            &BatchError::Differ { what: "lists of items", first: path(), other: other() },
+            &BatchError::Twice { shard: text("1/2"), first: path(), other: other() },
+            &BatchError::Patch { path: path(), key: text("k") },
+            &BatchError::Whole { first: path(), other: other() },
+            &MergeError::Incomplete { shards: vec![text("2/3")], keys: vec![text("k")], count: 3 },
+            &MergeError::Incomplete { shards: Vec::new(), keys: vec![text("k")], count: 1 },
+            &MergeError::Unwritten { path: path(), cause: io() },
+            &MergeError::NoOutputs,
+            &BatchReportError::Unwritten { path: path(), cause: io() },
+            &DeliverBatchError::MessageAlone,
+            &DeliverBatchError::Shards,
+            &DeliverBatchError::Unknown(text("k")),
+            &DeliverBatchError::NotWell { number: 2, keys: vec![text("k")] },
+            &DeliverBatchError::OtherDigest(path()),
+            &DeliverBatchError::Changed(path()),
+            &DeliverBatchError::Message(MessageError::Subject),
+            &DeliverBatchError::Check(text("make")),
+            &DeliverBatchError::NoRepository,
+            &DeliverBatchError::Branch { name: text("n"), key: text("k") },
+            &DeliverBatchError::OneBranch { name: text("n"), first: text("k"), other: text("l") },
         ])
     );
 }

@@ -2,6 +2,7 @@
 
 mod apply;
 mod batch;
+mod batch_directory;
 mod check;
 mod ci;
 mod console;
@@ -62,7 +63,10 @@ async fn dispatch(
 ) -> Result<Exit, Failure> {
     match command {
         Command::Run(_) => unreachable!("`run` is dispatched by main"),
-        Command::Batch(arguments) => batch::run(&arguments, environment, out),
+        Command::Batch(arguments) => match &arguments.verb {
+            None => batch::run(&arguments, environment, out),
+            Some(verb) => batch_directory::run(verb, environment, out, err).await,
+        },
         Command::Apply(arguments) => apply::run(&arguments, environment, out),
         Command::Report(arguments) => report::run(&arguments, environment, out, err),
         Command::Undo(arguments) => undo::run(&arguments, environment, out),

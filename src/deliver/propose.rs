@@ -177,12 +177,17 @@ impl Proposal {
             ));
         }
         let exactly = |file: &FilePatch, found: &Found<'_>, first: First| self.exactly(file, found, first, site);
-        self.by(site, &exactly, &|file, _, _| Err(file.mismatch("it already exists")))
+        self.by(&ChangeSet::default(), site, &exactly, &|file, _, _| Err(file.mismatch("it already exists")))
     }
 
     /// As [`Proposal::changes`], but merges later changes if both do not touch the same lines. Also returns the merged
     /// files.
     pub fn merged(&self, site: &Site<'_>) -> Result<(ChangeSet, Vec<RelPath>), DeliverError> {
+        self.merged_over(&ChangeSet::default(), site)
+    }
+
+    /// As [`Proposal::merged`], onto the files as earlier changes leave them.
+    pub fn merged_over(&self, earlier: &ChangeSet, site: &Site<'_>) -> Result<(ChangeSet, Vec<RelPath>), DeliverError> {
         let (merged, applied) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
         let settle = |file: &FilePatch, found: &Found<'_>, first: First| {
             let refused = match self.exactly(file, found, first, site) {
@@ -203,7 +208,7 @@ impl Proposal {
             true => Ok(()),
             false => Err(file.mismatch("the new file cannot be made: another one already exists")),
         };
-        let changes = self.by(site, &settle, &there)?;
+        let changes = self.by(earlier, site, &settle, &there)?;
         // All of it is applied already, or a part of it does not fit.
         let applied = applied.into_inner();
         if !applied.is_empty() && changes.iter().next().is_some() {
@@ -214,6 +219,7 @@ impl Proposal {
 
     fn by(
         &self,
+        earlier: &ChangeSet,
         site: &Site<'_>,
         settle: &dyn Fn(&FilePatch, &Found<'_>, First) -> Result<Entry, PatchError>,
         there: &dyn Fn(&FilePatch, &Entry, &Entry) -> Result<(), PatchError>,
@@ -223,7 +229,10 @@ impl Proposal {
         let look = |name: &RelPath| {
             let mismatch = |reason: String| PatchError::Mismatch { path: name.clone(), reason };
             let path = below(&prefix, name).ok_or_else(|| mismatch(format!("it is outside {prefix}")))?;
-            root.entry_at(&path).map_err(|error| mismatch(error.to_string()))
+            match earlier.staged(&path) {
+                Some(staged) => Ok(staged.clone()),
+                None => root.entry_at(&path).map_err(|error| mismatch(error.to_string())),
+            }
         };
         let patch = self.parsed()?;
         let conversions = conversions(&patch, &look, site)?;
@@ -447,5 +456,39 @@ mod tests {
         let proposal = Proposal::read(result(&patch, Some("c0ffee")).to_string().as_bytes(), None).unwrap();
         let error = proposal.changes(&project.site()).unwrap_err();
         assert_eq!(error.to_string(), "the change was made for c0ffee, HEAD is unborn");
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn changes_on_top_of_each_other_are_what_applying_each_in_order_gives(
+            edits in proptest::collection::vec(proptest::collection::vec((0_usize..12, "[a-c\n]{0,3}"), 1..3), 1..5)
+        ) {
+            let base: Vec<String> = (0..12).map(|n| format!("line {n}")).collect();
+            let text = |lines: &[String]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+            let patch = |edit: &[(usize, String)]| {
+                let mut lines = base.clone();
+                edit.iter().for_each(|(at, new)| lines[*at] = new.clone());
+                let mut changes = ChangeSet::default();
+                changes.stage(RelPath::new("a").unwrap(), || Entry::file(text(&base)), Entry::file(text(&lines)));
+                patch::print(&changes, &RelPath::root(), ObjectFormat::Sha1)
+            };
+            let (staged, written) = (Project::new().file("a", &text(&base)), Project::new().file("a", &text(&base)));
+            let mut all = ChangeSet::default();
+            for edit in &edits {
+                let proposal = Proposal::read(&patch(edit), None).unwrap();
+                let over = proposal.merged_over(&all, &staged.site()).map(|(changes, _)| changes);
+                let after = proposal.merged(&written.site()).map(|(changes, _)| changes);
+                proptest::prop_assert_eq!(&over, &after);
+                for (path, change) in over.iter().flat_map(ChangeSet::iter) {
+                    all.stage(path.clone(), || change.before.clone(), change.after.clone());
+                    std::fs::write(path.under(written.root()), diff::text_of(&change.after)).unwrap();
+                }
+            }
+            let path = RelPath::new("a").unwrap();
+            let result = all.staged(&path).cloned().unwrap_or_else(|| staged.entry(&path));
+            proptest::prop_assert_eq!(result, written.entry(&path));
+        }
     }
 }

@@ -96,13 +96,20 @@ pub(super) struct Findings {
 impl Findings {
     /// Reads what the run found. A value that is not a finding is left out: nothing could be said of it.
     pub(super) fn read(started: Option<&RunStarted>, end: &RunFinished) -> Findings {
+        let recipe = started.and_then(|started| started.recipe.as_ref());
+        let source = recipe.map_or("prompt", |recipe| recipe.name.as_str());
+        let declared: &[RuleFacts] = started.map_or(&[], |started| &started.rules);
+        Findings::of(source, declared, &end.findings, &end.places)
+    }
+
+    /// Reads findings of this source.
+    pub(super) fn of(source: &str, declared: &[RuleFacts], values: &[Value], places: &[FindingPlace]) -> Findings {
         let mut all = Vec::new();
-        for (number, value) in end.findings.iter().enumerate() {
+        for (number, value) in values.iter().enumerate() {
             let Some(mut found) = Found::read(value) else { continue };
-            found.place = end.places.get(number).copied().unwrap_or_default();
+            found.place = places.get(number).copied().unwrap_or_default();
             all.push(found);
         }
-        let declared: &[RuleFacts] = started.map_or(&[], |started| &started.rules);
         let mut rules: Vec<_> = declared
             .iter()
             .map(|rule| (rule.id.clone(), rule.description.clone(), rule.severity.as_deref().and_then(Level::of)))
@@ -112,13 +119,7 @@ impl Findings {
                 rules.push((found.rule_id.clone(), found.rule_id.clone(), None));
             }
         }
-        let recipe = started.and_then(|started| started.recipe.as_ref());
-        Findings {
-            source: recipe.map_or_else(|| "prompt".to_owned(), |recipe| recipe.name.clone()),
-            rules,
-            all,
-            has_diff: !end.places.is_empty(),
-        }
+        Findings { source: source.to_owned(), rules, all, has_diff: !places.is_empty() }
     }
 }
 

@@ -7,6 +7,11 @@ use super::findings::{Findings, Found, replacement_lines};
 /// Maximum results that GitHub keeps of one file.
 const MOST: usize = 5_000;
 
+/// Returns the log of findings of several runs with this recipe.
+pub fn findings_as_sarif(source: &str, findings: &[Value]) -> Value {
+    sarif(&Findings::of(source, &[], findings, &[]))
+}
+
 /// Returns the log.
 pub(super) fn sarif(findings: &Findings) -> Value {
     let rules: Vec<Value> = findings

@@ -278,6 +278,19 @@ impl Folder {
         })
     }
 
+    /// Opens a regular file in this directory; a link is an error, and nothing else is waited for.
+    pub fn open_file(&self, name: &OsStr) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat(&self.0, name, flags, Mode::empty()) {
+            Err(rustix::io::Errno::LOOP) => return Err(io::Error::other("it is a link")),
+            opened => opened?,
+        };
+        match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode).is_file() {
+            true => Ok(File::from(file)),
+            false => Err(io::Error::other("it is not a regular file")),
+        }
+    }
+
     /// Looks at what else than contents a new file takes over from the one at a name; `None` where there is no file.
     pub fn like(&self, name: &OsStr) -> io::Result<Option<Like>> {
         let Some(stat) = self.stat(name)?.filter(|stat| FileType::from_raw_mode(stat.st_mode).is_file()) else {
@@ -338,6 +351,12 @@ impl Folder {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(if executable { 0o777 } else { 0o666 });
         Ok(File::from(rustix::fs::openat(&self.0, name, flags, mode)?))
+    }
+
+    /// Makes a new file for its owner alone.
+    pub fn create_private(&self, name: &OsStr) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o600))?))
     }
 
     /// Swaps two names at once. If the file system cannot do this, `target`'s file also gets the name `name`.

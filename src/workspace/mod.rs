@@ -3,6 +3,8 @@
 //! Every file is read through the staged view, and nothing is written to the project: `deliver` does that, once.
 
 pub mod batch_folder;
+pub mod batch_reader;
+pub mod batch_writer;
 pub mod disk;
 pub mod folder;
 pub mod ignore;

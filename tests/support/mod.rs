@@ -1,5 +1,6 @@
 //! Provides what the tests share: a hermetic project, and a model that plays a script.
 
+pub(crate) mod batch;
 pub(crate) mod github;
 pub(crate) mod network;
 pub(crate) mod project;

@@ -3,6 +3,7 @@
 //! Whoever wrote what is shown, it is text: [`safe::escape`] and `maud` escape it, links stay text, and only
 //! [`raw`] adds anything that is not escaped. What a browser may run is named in the page's head, by its hash.
 
+mod batch;
 mod changes;
 mod chart;
 mod code;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use maud::{DOCTYPE, Markup, html};
 
+pub use self::batch::{ShownItems, batch_page};
 use self::changes::Changes;
 use self::colour::Colours;
 use self::raw::{Raw, raw};

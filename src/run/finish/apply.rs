@@ -80,8 +80,23 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
     let chosen = request.wanted.map(|wanted| proposal.choose(wanted, site)).transpose()?;
     let may_read = |path: &RelPath| rules.policy.may_read(path, rules.facts).map_err(|denial| denial.reason);
     deliver::gate::check_accesses(&proposal.accesses(site)?, &may_read)?;
-    deliver::preflight(&request.how, site)?;
-    let taken_back = match (&request.how, site.undo) {
+    let (taken_back, again) = prepared(&request.how, site)?;
+    let site = &Site { repository: again.as_ref().or(site.repository), ..*site };
+    let (changes, merged): (ChangeSet, Vec<RelPath>) = match request.fit {
+        Fit::Exact => (proposal.changes(site)?, Vec::new()),
+        Fit::Merge => proposal.merged(site)?,
+    };
+    let most = Most { files: request.max_files, patch_bytes: request.max_patch_bytes };
+    let delivered = delivered(&changes, &request.how, most, rules, site)?;
+    let is_empty = proposal.patch.is_empty();
+    Ok(Applied { delivered, merged, is_empty, taken_back, chosen, checks: proposal.checks })
+}
+
+/// Finds what would make the delivery fail, and rolls back interrupted ones. Returns the runs that were rolled back, and
+/// the repository as it is then.
+pub fn prepared(how: &Delivery, site: &Site<'_>) -> Result<(Vec<String>, Option<Repository>), Failure> {
+    deliver::preflight(how, site)?;
+    let taken_back = match (how, site.undo) {
         (Delivery::Apply | Delivery::Commit(_), Some(undo)) => recover(undo, site.root)?,
         _ => Vec::new(),
     };
@@ -90,11 +105,26 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
         true => None,
         false => Repository::discover(site.root).map_err(DeliveryError::Repository)?,
     };
-    let site = &Site { repository: again.as_ref().or(site.repository), ..*site };
-    let (changes, merged): (ChangeSet, Vec<RelPath>) = match request.fit {
-        Fit::Exact => (proposal.changes(site)?, Vec::new()),
-        Fit::Merge => proposal.merged(site)?,
-    };
+    Ok((taken_back, again))
+}
+
+/// Limits of a change that are lower than the policy's.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Most {
+    /// Files.
+    pub files: Option<u64>,
+    /// Bytes of the patch.
+    pub patch_bytes: Option<u64>,
+}
+
+/// Judges a change, and delivers all of it or nothing.
+pub fn delivered(
+    changes: &ChangeSet,
+    how: &Delivery,
+    most: Most,
+    rules: &Rules<'_>,
+    site: &Site<'_>,
+) -> Result<Delivered, Failure> {
     // A link is judged by the files that will exist.
     let after = Workspace::with_changes(site.root, changes.clone()).map_err(DeliveryError::Files)?;
     let facts = Facts { tree: Arc::new(after), ..rules.facts.clone() };
@@ -109,18 +139,17 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
         judge: &judge,
         secret: &secret,
         made_by: &|_| None,
-        max_files: cap(request.max_files, max_files),
-        max_patch_bytes: cap(request.max_patch_bytes, max_bytes),
+        max_files: cap(most.files, max_files),
+        max_patch_bytes: cap(most.patch_bytes, max_bytes),
     };
-    let mut delivered = deliver::deliver(&changes, &request.how, site, &gate)?;
+    let mut delivered = deliver::deliver(changes, how, site, &gate)?;
     if let Some(obstacle) = delivered.obstacle.take() {
         return Err(deliver::DeliverError::conflict(obstacle, "correct that, then try again").into());
     }
     for file in &mut delivered.files {
         file.executes_later = crate::policy::later::executes_later(&file.path);
     }
-    let is_empty = proposal.patch.is_empty();
-    Ok(Applied { delivered, merged, is_empty, taken_back, chosen, checks: proposal.checks })
+    Ok(delivered)
 }
 
 /// Ends a run that finds an interrupted delivery before its first request: the files that it read were half delivered.

@@ -36,7 +36,7 @@ use crate::tools::ToolContext;
 use crate::tools::mcp::Servers;
 
 /// Default timeout of a check.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+pub const CHECK_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// Maximum characters of a title.
 const TITLE: usize = 120;

@@ -1,0 +1,191 @@
+//! Defines what `qwen batch` does with the directory of a batch.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+
+use super::values::not_blank;
+use super::workspace::WorkspaceArgs;
+use crate::batch::tally::Share;
+use crate::emit::Format;
+
+/// What stands below the flags of `status`.
+pub const STATUS: &str = "\
+Example:
+  qwen batch status out
+  qwen batch status -o result out | jq .items
+A directory of shards (shard-1-of-8, …) is shown as one batch.";
+
+/// What stands below the flags of `merge`.
+pub const MERGE: &str = "\
+Example:
+  qwen batch merge out --out merged                     all shards below out/
+  qwen batch merge shard-* --out merged --partial       what is done, although some is missing
+Exit code 42 names the shards and keys that are missing. How the items ended is in merged/summary.json.";
+
+/// What stands below the flags of `report`.
+pub const REPORT: &str = "\
+Example:
+  qwen batch report out --html report.html --junit junit.xml
+  qwen batch report out --csv - | head
+Reports are written from the journal: also while the batch runs. FILE - is standard output.";
+
+/// What stands below the flags of `deliver`.
+pub const DELIVER: &str = "\
+Example:
+  qwen batch deliver out                                      what would change, and whether it fits
+  qwen batch deliver out --apply --verify-combined 'cargo test'
+  qwen batch deliver out --branch qwen/docs --partial         although some items failed
+  qwen batch deliver out --branch-each 'qwen/docs/{key}'      one branch for each item
+Changes are merged in the order of the list. If two touch, nothing is written, and exit code 63 names both keys.";
+
+/// The verbs of `batch`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum BatchVerb {
+    /// Show what is done, running, left and spent (no model call)
+    #[command(after_help = STATUS)]
+    Status(StatusArgs),
+    /// Merge the shards of one batch into one directory
+    #[command(after_help = MERGE)]
+    Merge(MergeArgs),
+    /// Write what became of the items as HTML, JUnit, CSV or SARIF
+    #[command(after_help = REPORT)]
+    Report(ReportArgs),
+    /// Deliver the changes of the items as one change, or as a branch each (no model, no key)
+    #[command(after_help = DELIVER)]
+    Deliver(DeliverArgs),
+}
+
+/// The flags of `batch status`.
+#[derive(Debug, Clone, Args)]
+pub struct StatusArgs {
+    /// Directory of the batch, or of its shards
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Format of standard output
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub output_format: BatchFormat,
+}
+
+/// The flags of `batch merge`.
+#[derive(Debug, Clone, Args)]
+pub struct MergeArgs {
+    /// Directories of shards, or of all of them
+    #[arg(value_name = "DIR", required = true)]
+    pub directories: Vec<PathBuf>,
+    /// Directory to make
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Also merge if shards are missing or items are not done
+    #[arg(long)]
+    pub partial: bool,
+    /// How many failed items still count as success: a number, or a percentage such as 5% [default: 0]
+    #[arg(long, value_name = "N|P%")]
+    pub allow_failures: Option<Share>,
+    /// Also write the outputs sha256 and exit-code of a GitHub job to GITHUB_OUTPUT
+    #[arg(long)]
+    pub github: bool,
+    /// Format of standard output
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub output_format: BatchFormat,
+}
+
+/// The flags of `batch report`.
+#[derive(Debug, Clone, Args)]
+#[command(group(ArgGroup::new("reports").required(true).multiple(true).args(["html", "junit", "csv", "sarif", "failed"])))]
+pub struct ReportArgs {
+    /// Directory of the batch, or of its shards
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Write a page that needs no other file and no network
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write a JUnit report: a suite, and a case for each item
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Write a table: a line for each item, and a column for each field of the answers
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Write the findings of all items for code scanning
+    #[arg(long, value_name = "FILE")]
+    pub sarif: Option<PathBuf>,
+    /// Print the keys of items that failed, one a line
+    #[arg(long)]
+    pub failed: bool,
+}
+
+/// The flags of `batch deliver`.
+#[derive(Debug, Clone, Args)]
+pub struct DeliverArgs {
+    /// Directory of the batch
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Deliver only this item
+    #[arg(long, value_name = "KEY")]
+    pub only: Vec<String>,
+    /// How the changes are delivered.
+    #[command(flatten)]
+    pub how: HowArgs,
+    /// Also deliver if other items failed or are not done
+    #[arg(long)]
+    pub partial: bool,
+    /// What to do if the changes of two items touch: deliver nothing, or leave the later item out
+    #[arg(long, value_name = "WHAT", default_value = "fail")]
+    pub on_conflict: OnConflict,
+    /// Command that must pass on the combined change
+    #[arg(long, value_name = "CMD", value_parser = not_blank, conflicts_with = "branch_each")]
+    pub verify_combined: Vec<String>,
+    /// Digest of summary.json, as `qwen batch merge` printed it; anything else is refused
+    #[arg(long, value_name = "HEX")]
+    pub sha256: Option<String>,
+    /// Policy to apply to the changes [default: builtin:edit]
+    #[arg(long, value_name = "FILE|builtin:NAME", value_parser = not_blank)]
+    pub policy: Option<String>,
+    /// Format of standard output
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub output_format: Format,
+    /// Where to work.
+    #[command(flatten)]
+    pub workspace: WorkspaceArgs,
+}
+
+/// How the changes of a batch are delivered; without any of these flags they are only checked.
+#[derive(Debug, Clone, Args)]
+pub struct HowArgs {
+    /// Write the files
+    #[arg(long, conflicts_with_all = ["commit", "branch", "branch_each"])]
+    pub apply: bool,
+    /// Also commit the changes
+    #[arg(long, conflicts_with_all = ["branch", "branch_each"])]
+    pub commit: bool,
+    /// Commit to a new branch; working tree and index stay unchanged
+    #[arg(long, value_name = "NAME", value_parser = not_blank, conflicts_with = "branch_each")]
+    pub branch: Option<String>,
+    /// Commit each item to a branch of its own; {key}, {n} and {name} of the recipe are replaced
+    #[arg(long, value_name = "TEMPLATE", value_parser = not_blank)]
+    pub branch_each: Option<String>,
+    /// Commit message
+    #[arg(long, value_name = "TEXT", value_parser = not_blank)]
+    pub message: Option<String>,
+    /// Do not keep an undo record
+    #[arg(long)]
+    pub no_undo: bool,
+}
+
+/// What happens if the changes of two items touch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnConflict {
+    /// Nothing is delivered
+    Fail,
+    /// The later item is left out
+    Skip,
+}
+
+/// How a batch is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BatchFormat {
+    /// For people
+    Text,
+    /// The object batch_result, as JSON on one line
+    Result,
+}

@@ -1,0 +1,140 @@
+//! Chooses the items of a batch whose changes are delivered, and says in a commit which they are.
+
+use std::collections::HashMap;
+
+use super::error::{BatchError, DeliverBatchError};
+use super::opened::{Batch, Found, Item};
+use crate::base::digest::sha256;
+use crate::batch::journal::Ended;
+use crate::batch::plan::{self, files};
+use crate::batch::result::BatchResult;
+use crate::batch::sums::delivers;
+use crate::batch::tally::Share;
+use crate::cli::batch_directory::DeliverArgs;
+use crate::deliver::DeliveryRequest;
+use crate::deliver::inert::inert;
+use crate::deliver::message::{SUBJECT, message};
+use crate::emit::words::count;
+use crate::run::Failure;
+use crate::run::finish::combined::Part;
+
+/// Keys that a commit's message lists.
+const LISTED: usize = 20;
+
+/// Keys that a message names.
+const NAMED: usize = 5;
+
+/// An item whose change is delivered.
+#[derive(Clone)]
+pub(super) struct Chosen {
+    pub(super) item: Item,
+    pub(super) ended: Ended,
+}
+
+/// Returns the items that are delivered, in the order of the list. All others must have ended well, too.
+pub(super) fn chosen(batch: &Batch, arguments: &DeliverArgs) -> Result<Vec<Chosen>, Failure> {
+    let mut only: Vec<&String> = arguments.only.iter().collect();
+    let (mut chosen, mut bad, mut number) = (Vec::new(), Vec::new(), 0_u64);
+    batch.each(true, &mut |item: &Item, found: &Found<'_>| -> Result<(), BatchError> {
+        if !arguments.only.is_empty() {
+            if !only.contains(&&item.key) {
+                return Ok(());
+            }
+            only.retain(|key| **key != item.key);
+        }
+        match found.end(item)?.filter(delivers) {
+            Some(ended) if ended.product.patch_sha256.is_some() => chosen.push(Chosen { item: item.clone(), ended }),
+            Some(_) => {}
+            None => {
+                number += 1;
+                if bad.len() < NAMED {
+                    bad.push(item.key.clone());
+                }
+            }
+        }
+        Ok(())
+    })?;
+    if let Some(unknown) = only.first() {
+        return Err(DeliverBatchError::Unknown((*unknown).clone()).into());
+    }
+    if number > 0 && !arguments.partial {
+        return Err(DeliverBatchError::NotWell { number, keys: bad }.into());
+    }
+    Ok(chosen)
+}
+
+/// Refuses everything that the digest of the result does not vouch for: every patch, and how the items ended.
+pub(super) fn trust(batch: &Batch, chosen: &[Chosen], digest: &str) -> Result<(), Failure> {
+    let part = batch.parts.first().ok_or(BatchError::NoDirectory)?;
+    let text = part.reader.file(files::SUMMARY).map_err(|cause| part.unreadable(cause))?.unwrap_or_default();
+    if !sha256(&text).eq_ignore_ascii_case(digest) {
+        return Err(DeliverBatchError::OtherDigest(part.path(files::SUMMARY)).into());
+    }
+    let named: BatchResult = serde_json::from_slice(&text)
+        .map_err(|cause| BatchError::Invalid { path: part.path(files::SUMMARY), cause: cause.to_string() })?;
+    let now = batch.result(true, Share::Count(0))?;
+    let patches = named.combined.patches.iter().map(|patch| (patch.key.as_str(), patch.sha256.as_str()));
+    let patches: HashMap<&str, &str> = patches.collect();
+    let is_named =
+        |one: &Chosen| patches.get(one.item.key.as_str()).copied() == one.ended.product.patch_sha256.as_deref();
+    let counts = |result: &BatchResult| (result.items.total, result.items.not_final, result.by_exit_code.clone());
+    let is_same = named.plan_sha256 == now.plan_sha256
+        && named.items_sha256 == now.items_sha256
+        && named.failed_keys == now.failed_keys
+        && counts(&named) == counts(&now)
+        && chosen.iter().all(is_named);
+    if is_same { Ok(()) } else { Err(DeliverBatchError::Changed(part.name()).into()) }
+}
+
+/// Reads the change of an item; it must be the one that the item ended with.
+pub(super) fn part(batch: &Batch, chosen: &Chosen) -> Result<Part, BatchError> {
+    let part = batch.parts.first().ok_or(BatchError::NoDirectory)?;
+    let patch = part.reader.item_file(&chosen.item.file("patch")).map_err(|cause| part.unreadable(cause))?;
+    part.check_patch(&chosen.item, &chosen.ended, patch.as_deref())?;
+    let sha256 = chosen.ended.product.patch_sha256.clone();
+    Ok(Part { key: chosen.item.key.clone(), patch: patch.unwrap_or_default(), sha256 })
+}
+
+/// Returns the commit: its message lists the items.
+pub(super) fn order(
+    given: Option<&str>,
+    batch: &plan::Batch,
+    chosen: &[Chosen],
+) -> Result<DeliveryRequest, DeliverBatchError> {
+    let plain = |text: &str| -> String { text.chars().filter(|c| !c.is_control()).take(200).collect() };
+    let recipe = batch.plan.recipe.as_ref();
+    let (subject, body) = match given {
+        Some(text) => text.split_once('\n').unwrap_or((text, "")),
+        None => ("", ""),
+    };
+    let usual = || match (chosen, recipe) {
+        ([one], Some(recipe)) => format!("{}: {}", plain(&recipe.name), inert(&plain(&one.item.key))),
+        (_, Some(recipe)) => format!("{}: {}", plain(&recipe.name), count(chosen.len() as u64, "item")),
+        (_, None) => format!("Apply the changes of {}", count(chosen.len() as u64, "item")),
+    };
+    let subject = if subject.trim().is_empty() { cut(&usual()) } else { subject.trim().to_owned() };
+    let mut lines: Vec<String> =
+        chosen.iter().take(LISTED).map(|one| format!("- {}", inert(&plain(&one.item.key)))).collect();
+    if chosen.len() > LISTED {
+        lines.push(format!("and {} more", chosen.len() - LISTED));
+    }
+    let body = [body.trim(), &lines.join("\n")].join("\n\n");
+    let assisted = format!("qwen-run:{}", plain(&batch.plan.model));
+    let of_recipe = recipe.map(|recipe| {
+        let version = recipe.version.as_deref().map(|version| format!("@{version}")).unwrap_or_default();
+        plain(&format!("{}{version} sha256:{}", recipe.name, recipe.sha256))
+    });
+    let id = plain(&batch.batch_id);
+    let mut trailers = vec![("Assisted-by", assisted.as_str())];
+    trailers.extend(of_recipe.as_deref().map(|recipe| ("Qwen-Recipe", recipe)));
+    trailers.push(("Qwen-Batch-Id", id.as_str()));
+    let message = message(&subject, body.trim(), &trailers)?;
+    Ok(DeliveryRequest { message, ..DeliveryRequest::default() })
+}
+
+fn cut(subject: &str) -> String {
+    match subject.chars().count() <= SUBJECT {
+        true => subject.to_owned(),
+        false => subject.chars().take(SUBJECT - 1).chain(['…']).collect(),
+    }
+}

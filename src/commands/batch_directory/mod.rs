@@ -1,0 +1,31 @@
+//! Runs what `qwen batch` does with the directory of a batch: no model, no key.
+
+mod branches;
+mod chosen;
+mod deliver;
+pub(super) mod error;
+mod merge;
+mod opened;
+mod report;
+mod status;
+
+use std::io::Write;
+
+use crate::cli::batch_directory::BatchVerb;
+use crate::exit::Exit;
+use crate::run::Failure;
+use crate::settings::Environment;
+
+pub(super) async fn run(
+    verb: &BatchVerb,
+    environment: &Environment,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    match verb {
+        BatchVerb::Status(arguments) => status::run(arguments, environment, out),
+        BatchVerb::Deliver(arguments) => deliver::run(arguments, environment, out, err).await,
+        BatchVerb::Report(arguments) => report::run(arguments, environment, out),
+        BatchVerb::Merge(arguments) => merge::run(arguments, environment, out),
+    }
+}
