@@ -397,7 +397,7 @@ fn a_new_recipe_is_valid_and_is_not_written_over() {
     assert_eq!(child.code, 0, "{}", child.stderr);
     assert_eq!(project.qwen(&["recipe", "validate", "--strict", "ours"]).code, 0);
     let merged = project.qwen(&["recipe", "show", "ours", "--merged"]).stdout;
-    assert!(merged.contains("name: ours") && merged.contains("unsafe-shell"), "{merged}");
+    assert!(merged.contains("\"name\": \"ours\"") && merged.contains("unsafe-shell"), "{merged}");
     assert_eq!(project.qwen(&["recipe", "new", "more", "--from", "builtin:none"]).code, 42);
     assert_eq!(project.qwen(&["recipe", "new", "more", "--from", "ours"]).code, 2);
     let listed = project.qwen(&["recipe", "list"]).stdout;

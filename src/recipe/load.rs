@@ -279,13 +279,18 @@ fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<Diagnostic>> 
         }
         layers.push(recipe);
     }
+    checked(layers, file, &format!("{}{file}", first.shown), &texts)
+}
+
+/// Merges a file, which comes first, with what it builds on, and checks the whole.
+fn checked(mut layers: Vec<RecipeFile>, file: &str, shown: &str, texts: &Texts) -> Result<Recipe, Vec<Diagnostic>> {
     let mut merged = layers.pop().expect("at least one file was read");
     while let Some(child) = layers.pop() {
         merged = merge(child, merged);
     }
     let stem = file.rsplit('/').next().unwrap_or(file);
     let stem = stem.strip_suffix(".yaml").or_else(|| stem.strip_suffix(".yml")).unwrap_or(stem).to_owned();
-    Recipe::check(merged, &stem, &format!("{}{file}", first.shown), &texts)
+    Recipe::check(merged, &stem, shown, texts)
 }
 
 /// Returns the path of a file that another one names, inside the directory of recipes.

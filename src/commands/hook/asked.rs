@@ -201,7 +201,7 @@ impl HookRequest<'_> {
 
 /// Says what of the change the model was not shown, though a person would look at it.
 fn left_out(result: &Value) -> Option<&str> {
-    let is_incomplete = result["structured_output"]["coverage"]["complete"] == false;
+    let is_incomplete = result.pointer("/structured_output/coverage/complete") == Some(&Value::Bool(false));
     result["result"].as_str().and_then(|text| text.lines().last()).filter(|_| is_incomplete)
 }
 

@@ -240,8 +240,11 @@ impl AnswerSpec {
             // A suggestion that cannot be read must not cost the finding.
             let mut alone = finding.clone();
             let had_one = alone.as_object_mut().and_then(|keys| keys.remove("suggestion")).is_some();
-            if had_one && !fits.is_valid(finding) && fits.is_valid(&alone) {
-                *finding = alone;
+            if had_one && !fits.is_valid(finding) {
+                let alone = coerced_to(item.unwrap_or(&Value::Null), alone);
+                if fits.is_valid(&alone) {
+                    *finding = alone;
+                }
             }
         }
         if found.iter().any(|finding| fits.is_valid(finding)) {
