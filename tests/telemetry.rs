@@ -356,3 +356,68 @@ fn no_report_is_appended_where_a_link_of_a_checkout_leads() {
     assert!(outcome.stderr.contains("is a link in the checkout"), "{}", outcome.stderr);
     assert_eq!(std::fs::read_to_string(&mine).unwrap(), "mine\n");
 }
+
+/// A project with a list of so many lines to label.
+fn batch(server: &Server, lines: usize) -> Project {
+    let recipe = "recipe: 1\nname: label\ndescription: Label a line.\nparams:\n  line: {type: string, description: A \
+                  line., untrusted: true}\nprompt: 'Label {{ params.line }}'\nneeds: {tools: []}\n";
+    let list: String = (1..=lines).map(|n| format!("line {n}\n")).collect();
+    let project = Project::new().file("label.yaml", recipe).file("list.txt", list);
+    project
+        .served_by(Server::answering(|_| say("bug")))
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint(server))
+        .env("TRACEPARENT", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+}
+
+const BATCH: [&str; 6] = ["batch", "--lines", "list.txt", "--recipe", "./label.yaml", "--out"];
+
+#[test]
+fn a_batch_is_one_span_and_its_items_are_below_it() {
+    let server = receiver();
+    let project = batch(&server, 3);
+    let outcome = project.qwen(&[&BATCH[..], &["out"]].concat());
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    let spans = spans(&server);
+    assert_nested(&spans);
+    let item = "  invoke_workflow label\n    chat scripted\n";
+    assert_eq!(tree(&spans), format!("batch label\n{}", item.repeat(3)));
+    let root = spans.iter().find(|span| span.name == "batch label").unwrap();
+    assert_eq!(text(root, "qwen.batch.items").as_deref(), Some("3"));
+    assert_eq!(text(root, "qwen.exit.reason").as_deref(), Some("ok"));
+    for (head, trace) in project.server().heads().iter().zip(std::iter::repeat("4bf92f3577b34da6a3ce929d0e0e4736")) {
+        assert!(head.contains(&format!("traceparent: 00-{trace}-")), "{head}");
+    }
+}
+
+#[test]
+fn shards_that_one_job_started_are_in_one_trace() {
+    let server = receiver();
+    let project = batch(&server, 4);
+    for shard in ["1/2", "2/2"] {
+        let outcome = project.qwen(&[&BATCH[..], &["out", "--shard", shard]].concat());
+        assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    }
+    let spans = spans(&server);
+    let batches: Vec<&Span> = spans.iter().filter(|span| span.name == "batch label").collect();
+    assert_eq!(batches.len(), 2);
+    assert!(spans.iter().all(|span| span.trace_id == batches[0].trace_id));
+    assert_eq!(batches[0].parent_span_id, batches[1].parent_span_id);
+    assert_ne!(batches[0].span_id, batches[1].span_id);
+}
+
+#[test]
+fn a_large_batch_has_a_trace_for_each_item_that_is_linked_to_it() {
+    let server = receiver();
+    // What is run is one item of a long list.
+    let outcome = batch(&server, 1_001).qwen(&[&BATCH[..], &["out", "--limit", "2"]].concat());
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    let spans = spans(&server);
+    let root = spans.iter().find(|span| span.name == "batch label").unwrap();
+    let items: Vec<&Span> = spans.iter().filter(|span| span.name == "invoke_workflow label").collect();
+    assert_eq!(items.len(), 2);
+    for item in &items {
+        assert!(item.parent_span_id.is_empty() && item.trace_id != root.trace_id);
+        assert_eq!((&item.links[0].trace_id, &item.links[0].span_id), (&root.trace_id, &root.span_id));
+    }
+    assert_ne!(items[0].trace_id, items[1].trace_id);
+}

@@ -40,6 +40,8 @@ pub struct Trace {
     run: u128,
     root: u64,
     parent: Option<u64>,
+    /// What the run belongs to, if that is in another trace.
+    linked: Option<Parent>,
     sampled: bool,
     state: String,
     /// Whether others are told of it (`OTEL_PROPAGATORS`).
@@ -99,12 +101,32 @@ impl Trace {
             run,
             root,
             parent: parent.map(|parent| parent.span),
+            linked: None,
             sampled: is_sampled(id),
             state,
             propagates,
             open: Mutex::new(root),
             checks: AtomicU32::new(0),
         }
+    }
+
+    /// Makes the trace of a run that is a part of this one: its root is a child of this root.
+    pub fn child(&self, run: u128) -> Trace {
+        let parent = Parent { trace: self.id, span: self.root, sampled: self.sampled };
+        Trace::new(Some(parent), run, |_| self.sampled, &self.state, self.propagates)
+    }
+
+    /// Makes a trace of its own for a run that is a part of this one: its root is linked to this root. It is recorded if
+    /// this one is.
+    pub fn linked_to_this(&self, run: u128) -> Trace {
+        let linked = Parent { trace: self.id, span: self.root, sampled: self.sampled };
+        let own = Trace::new(None, run, |_| self.sampled, "", self.propagates);
+        Trace { linked: Some(linked), ..own }
+    }
+
+    /// Returns the span in another trace that the run belongs to.
+    pub fn linked(&self) -> Option<Parent> {
+        self.linked
     }
 
     /// Returns the trace's id.
@@ -242,6 +264,18 @@ mod tests {
         let silent = Trace::new(None, 7, |_| true, "a=1", false);
         assert_eq!([silent.context_of_open(), silent.context(1)], [Context::NONE, Context::NONE]);
         assert_eq!(Trace::new(None, 7, |_| true, "a=1", true).state(), "");
+    }
+
+    #[test]
+    fn a_part_is_a_child_in_the_same_trace_or_linked_from_a_trace_of_its_own() {
+        let whole = Trace::new(Parent::parse(PARENT), 7, |_| true, "a=1", true);
+        let child = whole.child(8);
+        assert_eq!((child.id(), child.parent(), child.linked()), (whole.id(), Some(whole.root()), None));
+        assert_eq!(child.state(), "a=1");
+        let own = whole.linked_to_this(8);
+        let linked = Parent { trace: whole.id(), span: whole.root(), sampled: true };
+        assert_eq!((own.id(), own.parent(), own.linked()), (8, None, Some(linked)));
+        assert!(own.is_sampled());
     }
 
     #[test]

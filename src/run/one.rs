@@ -44,10 +44,7 @@ pub struct Begun<'a> {
 /// Does everything from the recipe to the delivery.
 pub async fn work(shared: &Shared, arguments: &RunArgs, begun: &Begun<'_>) -> Result<RunFinished, Failure> {
     let Begun { session, emitter, lent, .. } = begun;
-    let reported = Reported::open(shared, arguments, begun.id)?;
-    if let Some(Reported { config, trace, .. }) = &reported {
-        emitter.report(Telemetry::begin(config.clone(), Arc::clone(trace), begun.started));
-    }
+    let reported = reported(shared, arguments, begun)?;
     let Prepared { setup, stage, warnings } = prepare(shared, arguments, begun.id, reported, *lent).await?;
     let stage = begun.stage.get_or_init(|| stage);
     if setup.masking.redacts {
@@ -74,6 +71,22 @@ pub async fn work(shared: &Shared, arguments: &RunArgs, begun: &Begun<'_>) -> Re
         finished.blame_output(error);
     }
     Ok(finished)
+}
+
+/// Begins to report the run to OpenTelemetry, if somebody asked for it: as an item of its batch, or by itself.
+fn reported(shared: &Shared, arguments: &RunArgs, begun: &Begun<'_>) -> Result<Option<Reported>, Failure> {
+    let Some(lent) = begun.lent else {
+        let reported = Reported::open(shared, arguments, begun.id)?;
+        if let Some(Reported { config, trace, .. }) = &reported {
+            begun.emitter.report(Telemetry::begin(config.clone(), Arc::clone(trace), begun.started));
+        }
+        return Ok(reported);
+    };
+    Ok(lent.reported.map(|batch| {
+        let reported = Reported::of_item(batch, begun.id);
+        begun.emitter.report(batch.item(Arc::clone(&reported.trace), begun.started));
+        reported
+    }))
 }
 
 /// Delivers what the conversation has staged, or says why not.

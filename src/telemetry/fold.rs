@@ -8,13 +8,13 @@ use std::time::{Duration, SystemTime};
 
 use super::metrics::Measurement;
 use super::span::{Call, Open, Task, cut, message, millis, number, set_usage};
-use crate::base::trace::Trace;
+use crate::base::trace::{Parent, Trace};
 use crate::event::{
     AssistantTurn, Event, FileReport, Retry, RunFinished, RunStarted, SideRequest, TokenUsage, ToolResult,
     VerifyOutcome,
 };
 use crate::exit::Exit;
-use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::trace::{Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{Array, InstrumentationScope, KeyValue, StringValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
@@ -85,12 +85,10 @@ impl Fold {
     /// Begins a run.
     pub fn new(trace: std::sync::Arc<Trace>, contents: bool, started: SystemTime) -> Fold {
         let root = Open::new(trace.root(), trace.parent(), "invoke_agent qwen".to_owned(), SpanKind::Internal, started);
-        let scope =
-            InstrumentationScope::builder("qwen").with_version(env!("CARGO_PKG_VERSION")).with_schema_url(SCHEMA);
         Fold {
             trace,
             contents,
-            scope: scope.build(),
+            scope: scope(),
             about: About { provider: "openai".to_owned(), ..About::default() },
             root: Some(root),
             chat: None,
@@ -463,28 +461,46 @@ impl Fold {
     }
 
     pub(super) fn end(&self, open: Open, at: SystemTime, made: &mut Made) {
-        let id = TraceId::from_bytes(self.trace.id().to_be_bytes());
-        let span = |id: u64| SpanId::from_bytes(id.to_be_bytes());
-        let flags = if self.trace.is_sampled() { TraceFlags::SAMPLED } else { TraceFlags::default() };
-        let state = self.trace.state().parse::<TraceState>().unwrap_or_default();
-        let mut events = SpanEvents::default();
-        events.events = open.events;
-        events.dropped_count = open.dropped;
-        made.spans.push(SpanData {
-            span_context: SpanContext::new(id, span(open.id), flags, false, state),
-            parent_span_id: open.parent.map_or(SpanId::INVALID, span),
-            parent_span_is_remote: open.id == self.trace.root() && open.parent.is_some(),
-            span_kind: open.kind,
-            name: open.name.into(),
-            // A try that waits begins later than the run may end.
-            start_time: open.start.min(at),
-            end_time: at,
-            attributes: open.attributes,
-            dropped_attributes_count: 0,
-            events,
-            links: SpanLinks::default(),
-            status: open.error.map_or(Status::Unset, Status::error),
-            instrumentation_scope: self.scope.clone(),
-        });
+        made.spans.push(ended(&self.trace, &self.scope, open, at));
+    }
+}
+
+/// Describes what makes spans.
+pub(super) fn scope() -> InstrumentationScope {
+    let scope = InstrumentationScope::builder("qwen").with_version(env!("CARGO_PKG_VERSION")).with_schema_url(SCHEMA);
+    scope.build()
+}
+
+/// Ends a span of a trace at this time.
+pub(super) fn ended(trace: &Trace, scope: &InstrumentationScope, open: Open, at: SystemTime) -> SpanData {
+    let is_root = open.id == trace.root();
+    let state = trace.state().parse::<TraceState>().unwrap_or_default();
+    let of = |id: u128, span: u64, sampled: bool, is_remote: bool, state: TraceState| {
+        let flags = if sampled { TraceFlags::SAMPLED } else { TraceFlags::default() };
+        let (id, span) = (TraceId::from_bytes(id.to_be_bytes()), SpanId::from_bytes(span.to_be_bytes()));
+        SpanContext::new(id, span, flags, is_remote, state)
+    };
+    let mut events = SpanEvents::default();
+    events.events = open.events;
+    events.dropped_count = open.dropped;
+    let mut links = SpanLinks::default();
+    if let Some(Parent { trace, span, sampled }) = trace.linked().filter(|_| is_root) {
+        links.links.push(Link::new(of(trace, span, sampled, true, TraceState::default()), Vec::new(), 0));
+    }
+    SpanData {
+        span_context: of(trace.id(), open.id, trace.is_sampled(), false, state),
+        parent_span_id: open.parent.map_or(SpanId::INVALID, |parent| SpanId::from_bytes(parent.to_be_bytes())),
+        parent_span_is_remote: is_root && open.parent.is_some(),
+        span_kind: open.kind,
+        name: open.name.into(),
+        // A try that waits begins later than the run may end.
+        start_time: open.start.min(at),
+        end_time: at,
+        attributes: open.attributes,
+        dropped_attributes_count: 0,
+        events,
+        links,
+        status: open.error.map_or(Status::Unset, Status::error),
+        instrumentation_scope: scope.clone(),
     }
 }

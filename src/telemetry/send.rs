@@ -102,7 +102,7 @@ impl Sender {
     }
 
     /// Waits until everything is sent, at most as long as the configuration says; returns what went wrong.
-    pub(super) fn finish(self) -> Option<String> {
+    pub(super) fn finish(&self) -> Option<String> {
         let (done, ended) = sync_channel(1);
         let deadline = Instant::now() + self.last_report;
         let mut message = Message::End(done);

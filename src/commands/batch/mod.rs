@@ -38,7 +38,9 @@ use crate::run::output::outputs;
 use crate::run::place::Place;
 use crate::run::recipe::{RecipeContext, bind_item};
 use crate::run::stages::Shared;
+use crate::run::stages::telemetry::Reported;
 use crate::settings::Environment;
+use crate::telemetry::{BatchEnd, BatchTelemetry};
 use crate::workspace::item_list::ItemList;
 
 use queue::Queue;
@@ -86,6 +88,7 @@ struct Call<'a> {
 struct Items<'a> {
     call: &'a Call<'a>,
     task: &'a Task,
+    telemetry: Option<&'a BatchTelemetry>,
 }
 
 impl Work for Items<'_> {
@@ -100,7 +103,7 @@ impl Work for Items<'_> {
             let name = format!("{}.jsonl", item.stem());
             arguments.test.record = cassettes.record.as_ref().map(|folder| folder.join(&name));
             arguments.test.replay = cassettes.replay.as_ref().map(|folder| folder.join(&name));
-            item::run(self.call.shared, &arguments, Some(&self.task.recipe), values, seat).await
+            item::run(self.call.shared, &arguments, Some(&self.task.recipe), values, self.telemetry, seat).await
         }
         .boxed_local()
     }
@@ -137,10 +140,17 @@ impl Call<'_> {
         let mut progress = self.progress(out, known);
         warnings.iter().for_each(|warning| progress.warn(warning));
         let gate = self.gate(shard);
-        let outcome = self.items(&task, &list, (&records, said), &gate, queue, &mut progress)?;
+        // Each call is a span of its own, also one that goes on with the same batch.
+        let reported = Reported::open(self.shared, self.of_items, &outputs::new_id())?;
+        let telemetry = reported.map(|reported| reported.batch(list.len().into()));
+        let of_items = (&task, telemetry.as_ref());
+        let outcome = self.items(of_items, &list, (&records, said), &gate, queue, &mut progress)?;
         let journal = records.into_journal();
         let ended = Ended { batch: &opened.batch, list: &list, outcome, gate: &gate, shard };
         let (result, failed) = self.result(&ended, &journal)?;
+        if let Some(problem) = telemetry.and_then(|telemetry| report(telemetry, &opened.batch, &result)) {
+            progress.warn(&format!("the batch was not reported whole: {problem}"));
+        }
         if let Some(folder) = folder {
             folder.sync()?;
             folder.replace(plan::files::SUMMARY, (to_line(&result) + "\n").as_bytes())?;
@@ -158,7 +168,7 @@ impl Call<'_> {
     /// Runs what is to be run.
     fn items(
         &self,
-        task: &Task,
+        (task, telemetry): (&Task, Option<&BatchTelemetry>),
         list: &ItemList,
         (records, said): (&Records<'_>, Receiver<Said>),
         gate: &Arc<Gate>,
@@ -180,7 +190,7 @@ impl Call<'_> {
         let (spent, dearest) = queue.before();
         let budget = Budget::open(self.totals(queue.shard()), of_item, spent, dearest);
         let plan = queue.into_plan(list, records, budget)?;
-        let work = Items { call: self, task };
+        let work = Items { call: self, task, telemetry };
         many::run(&work, list, records, (&options, gate), plan, &mut || listen(&said, progress))
     }
 
@@ -376,4 +386,18 @@ fn error_of(exit: Exit, outcome: &Outcome, failed: u64, left: u64) -> Option<Run
         _ => return None,
     };
     Some(RunError { code: code.to_owned(), message, retryable, ..RunError::default() })
+}
+
+/// Reports the end of a batch to OpenTelemetry, and returns what could not be reported.
+fn report(telemetry: BatchTelemetry, batch: &Batch, result: &BatchResult) -> Option<String> {
+    let end = BatchEnd {
+        id: &result.batch_id,
+        recipe: batch.plan.recipe.as_ref().map(|recipe| recipe.name.as_str()),
+        exit: Exit::of_code(result.exit_code).unwrap_or(Exit::Failed),
+        items: result.items.total,
+        failed: result.items.failed,
+        not_final: result.items.not_final,
+        cost_usd: result.cost_usd,
+    };
+    telemetry.finish(end, outputs::now())
 }

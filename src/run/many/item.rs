@@ -21,13 +21,16 @@ use crate::run::one::{self, Begun};
 use crate::run::output::emitter::{Emitter, Outlet};
 use crate::run::output::{outputs, signals};
 use crate::run::stages::{Lent, Shared};
+use crate::telemetry::BatchTelemetry;
 
-/// Runs a task to its end and returns its result. `values` are those of the recipe's parameters that come from the item.
+/// Runs a task to its end and returns its result. `values` are those of the recipe's parameters that come from the item;
+/// `reported` is how its batch is reported to OpenTelemetry.
 pub async fn run(
     shared: &Shared,
     arguments: &RunArgs,
     recipe: Option<&Recipe>,
     values: Map<String, Value>,
+    reported: Option<&BatchTelemetry>,
     seat: &Seat<'_>,
 ) -> Box<Report> {
     let (started, at, id) = (Instant::now(), outputs::now(), outputs::new_id());
@@ -35,7 +38,8 @@ pub async fn run(
     let emitter = Arc::new(Emitter::new(Box::new(Collector { fold: Fold::default(), slot: Arc::clone(&slot) })));
     let stage = OnceLock::new();
     let transport = |config: &ClientConfig| seat.transport(config);
-    let lent = Lent { recipe, values, transport: &transport, joint: seat.joint(), needs_price: seat.needs_price() };
+    let (joint, needs_price) = (seat.joint(), seat.needs_price());
+    let lent = Lent { recipe, values, transport: &transport, joint, needs_price, reported };
     let session = RunSession::unkept(&id);
     let begun = Begun { id: &id, started: at, session, emitter: &emitter, stage: &stage, lent: Some(&lent) };
     let work = AssertUnwindSafe(one::work(shared, arguments, &begun)).catch_unwind();

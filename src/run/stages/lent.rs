@@ -9,6 +9,7 @@ use crate::model::ModelError;
 use crate::model::config::ClientConfig;
 use crate::model::transport::Transport;
 use crate::recipe::Recipe;
+use crate::telemetry::BatchTelemetry;
 
 /// Makes the way to the server that a configuration names.
 pub type Connect<'a> = dyn Fn(&ClientConfig) -> Result<Arc<dyn Transport>, ModelError> + 'a;
@@ -25,4 +26,6 @@ pub struct Lent<'a> {
     pub joint: Arc<dyn Joint>,
     /// Whether the price of the model must be known.
     pub needs_price: bool,
+    /// How the batch is reported to OpenTelemetry, if somebody asked for it.
+    pub reported: Option<&'a BatchTelemetry>,
 }

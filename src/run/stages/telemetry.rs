@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::shared::Shared;
 use crate::base::trace::Trace;
@@ -11,7 +12,7 @@ use crate::cli::run::TelemetryArgs;
 use crate::run::error::SetupError;
 use crate::run::output::outputs::{checkouts, number_of};
 use crate::settings::{Environment, TelemetrySettings, Valued};
-use crate::telemetry::{Config, Targets, Wishes};
+use crate::telemetry::{BatchTelemetry, Config, Targets, Wishes};
 
 /// How a run is reported.
 #[derive(Debug, Clone)]
@@ -44,6 +45,17 @@ impl Reported {
         }
         let trace = Arc::new(config.trace(number_of(id)));
         Ok(Some(Reported { config, trace, warnings }))
+    }
+
+    /// Decides how the run of an item of a batch is reported.
+    pub fn of_item(batch: &BatchTelemetry, id: &str) -> Reported {
+        let trace = batch.trace_of_item(number_of(id));
+        Reported { config: batch.config().clone(), trace, warnings: Vec::new() }
+    }
+
+    /// Begins to report a batch of so many items.
+    pub fn batch(self, items: u64) -> BatchTelemetry {
+        BatchTelemetry::begin(self.config, self.trace, items, SystemTime::now())
     }
 
     /// Returns the file that reports are appended to, if that is where they go.
