@@ -59,6 +59,7 @@ mod policy_verbs;
 mod preconditions;
 mod qwen_code;
 mod recipe_errors;
+mod recipe_eval;
 mod recipe_tests;
 mod recipes;
 mod redaction;

@@ -379,7 +379,7 @@ fn a_batch_is_one_span_and_its_items_are_below_it() {
     assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
     let spans = spans(&server);
     assert_nested(&spans);
-    let item = "  invoke_workflow label\n    chat scripted\n";
+    let item = "  invoke_workflow label\n    chat scripted\n    deliver dry-run\n";
     assert_eq!(tree(&spans), format!("batch label\n{}", item.repeat(3)));
     let root = spans.iter().find(|span| span.name == "batch label").unwrap();
     assert_eq!(text(root, "qwen.batch.items").as_deref(), Some("3"));

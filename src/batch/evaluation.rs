@@ -102,6 +102,8 @@ pub struct Evaluation {
     pub recipes: Vec<RecipeEvaluation>,
     /// The gates that were asked for.
     pub gates: Vec<GateOutcome>,
+    /// What the owner should know.
+    pub warnings: Vec<String>,
 }
 
 /// The word `eval`.
@@ -261,6 +263,7 @@ impl Evaluation {
             missing: wanted.saturating_sub(happened),
             recipes,
             gates: Vec::new(),
+            warnings: Vec::new(),
         };
         if evaluation.is_incomplete() {
             evaluation.ends_with(Exit::Unavailable);

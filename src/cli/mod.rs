@@ -9,6 +9,7 @@ pub mod check;
 pub mod ci;
 pub mod completions;
 pub mod doctor;
+pub mod eval;
 pub mod help;
 pub mod help_topic;
 pub mod hook;
@@ -85,7 +86,7 @@ pub enum Command {
         #[command(subcommand)]
         verb: policy::PolicyVerb,
     },
-    /// List, show, validate, create and test recipes
+    /// List, show, validate, create, test and evaluate recipes
     #[command(after_help = recipe::EXAMPLE)]
     Recipe {
         /// Which verb.

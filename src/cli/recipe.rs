@@ -1,9 +1,10 @@
-//! Defines `qwen recipe`: list, show, check, create and test recipes.
+//! Defines `qwen recipe`: list, show, check, create, test and evaluate recipes.
 
 use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use super::eval::EvalArgs;
 use super::workspace::WorkspaceArgs;
 
 /// What stands below the flags.
@@ -12,7 +13,8 @@ Example:
   qwen recipe list
   qwen recipe show fix-lint --commands
   qwen recipe new tidy && qwen recipe validate tidy
-  qwen recipe test recipes/*.yaml";
+  qwen recipe test recipes/*.yaml
+  qwen recipe eval fix-lint -m qwen3-coder-plus,qwen3-coder-flash --out eval";
 
 /// What to do with recipes.
 #[derive(Debug, Clone, Subcommand)]
@@ -89,4 +91,8 @@ pub enum RecipeVerb {
         #[command(flatten)]
         workspace: WorkspaceArgs,
     },
+    /// Run the tests of recipes several times with a model; say how often they pass
+    ///
+    /// Gates end it with exit code 3; with 75 if too many runs did not happen.
+    Eval(Box<EvalArgs>),
 }

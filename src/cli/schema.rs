@@ -37,6 +37,8 @@ pub enum SchemaKind {
     Batch,
     /// What a CI job with the model hands to the one that delivers
     Proposal,
+    /// The eval.json of `recipe eval`
+    Eval,
 }
 
 /// What the files of a batch hold: a line of the journal, or the whole of `batch.json` or `summary.json`.
@@ -63,6 +65,7 @@ pub fn schema(kind: SchemaKind, policy: impl FnOnce() -> Value) -> Value {
         SchemaKind::Proposal => of::<crate::emit::proposal::ProposalFile>(),
         SchemaKind::Findings => of::<Vec<crate::verify::findings::Finding>>(),
         SchemaKind::Batch => of::<BatchFile>(),
+        SchemaKind::Eval => of::<crate::batch::evaluation::Evaluation>(),
     }
 }
 

@@ -10,6 +10,7 @@ mod doctor;
 mod error;
 #[cfg(test)]
 mod error_tests;
+mod eval;
 mod help;
 mod hook;
 mod kept;

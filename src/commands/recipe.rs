@@ -1,4 +1,4 @@
-//! Runs `qwen recipe`: lists, shows, checks and creates recipes.
+//! Runs `qwen recipe`: lists, shows, checks, creates, tests and evaluates recipes.
 
 use std::io::Write;
 use std::path::Path;
@@ -70,6 +70,7 @@ pub(super) async fn run(verb: &RecipeVerb, environment: &Environment, out: &mut 
             };
             super::recipe_test::run(&files, *record, environment, out).await
         }
+        RecipeVerb::Eval(args) => super::eval::run(args, environment, out),
     }
 }
 

@@ -169,7 +169,10 @@ impl CaseProject {
                 quiet.variables.insert(name.to_owned(), home.join(below).display().to_string());
             }
         }
-        let of_model = |name: &str| with_model && (name.starts_with("QWEN_") || name.starts_with("OPENAI_"));
+        let of_model = |name: &str| {
+            let names = ["QWEN_", "OPENAI_"].iter().any(|start| name.starts_with(start));
+            with_model && (names || name.ends_with("_API_KEY") || name.to_ascii_uppercase().ends_with("_PROXY"))
+        };
         quiet.variables.retain(|name, _| KEPT.contains(&name.as_str()) || of_model(name));
         let home = self.temporary.path().join("home");
         quiet.variables.insert("HOME".to_owned(), home.display().to_string());

@@ -91,7 +91,10 @@ fn rate(model: &ModelEvaluation) -> String {
 fn medians(model: &ModelEvaluation) -> String {
     let unknown = || "?".to_owned();
     let tokens = model.tokens.map_or_else(unknown, |spread| words::tokens(spread.median.round() as u64));
-    let cost = model.cost_usd.map_or_else(unknown, |spread| words::cost(spread.median));
+    let cost = model.cost_usd.map_or_else(unknown, |spread| match spread.median {
+        0.0 => "$0".to_owned(),
+        median => words::cost(median),
+    });
     let time = model.duration_ms.map_or_else(unknown, |spread| words::time(spread.median.round() as u64));
     format!("{tokens} / {cost} / {time}")
 }
@@ -163,9 +166,9 @@ fn comparison(compared: &Compared) -> Vec<String> {
     lines
 }
 
-/// Returns what holds for the whole evaluation: gates, and runs that did not happen.
+/// Returns what holds for the whole evaluation: warnings, gates, and runs that did not happen.
 fn closing(evaluation: &Evaluation) -> Vec<String> {
-    let mut lines = Vec::new();
+    let mut lines: Vec<String> = evaluation.warnings.iter().map(|warning| format!("warning: {warning}")).collect();
     for gate in &evaluation.gates {
         let verdict = if gate.passed { "passed" } else { "FAILED" };
         lines.push(format!("gate {} {verdict}: {} with {}: {}", gate.gate, gate.recipe, gate.model, gate.found));

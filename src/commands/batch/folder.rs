@@ -111,7 +111,7 @@ pub(super) fn hide(arguments: &BatchArgs, shared: &mut Shared) -> Result<(), Fai
 }
 
 /// Splits a path into what exists of it and the rest.
-fn existing(path: &Path) -> (&Path, PathBuf) {
+pub(in crate::commands) fn existing(path: &Path) -> (&Path, PathBuf) {
     let (mut at, mut rest) = (path, PathBuf::new());
     while at.symlink_metadata().is_err()
         && let (Some(parent), Some(name)) = (at.parent(), at.file_name())
@@ -135,7 +135,7 @@ fn same_division(out: &Path, shard: Shard) -> Result<(), BatchError> {
 }
 
 /// Names this process to others.
-fn holder() -> String {
+pub(in crate::commands) fn holder() -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!("process {} on {host}", std::process::id())
 }

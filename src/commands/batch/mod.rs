@@ -43,6 +43,7 @@ use crate::settings::Environment;
 use crate::telemetry::{BatchEnd, BatchTelemetry};
 use crate::workspace::item_list::ItemList;
 
+pub(super) use folder::{existing, holder};
 use queue::Queue;
 use task::Task;
 
@@ -356,7 +357,7 @@ struct Ended<'a> {
 }
 
 /// Prints what is said until nothing more is.
-fn listen(said: &Receiver<Said>, progress: &mut Progress<'_>) {
+pub(super) fn listen(said: &Receiver<Said>, progress: &mut Progress<'_>) {
     loop {
         match said.recv_timeout(TICK) {
             Ok(Said::Start) => progress.start(),
