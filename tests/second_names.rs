@@ -49,7 +49,9 @@ fn what_stands_in_a_secret_is_shown_by_none_of_its_names() {
 
 #[test]
 fn what_is_no_secret_is_shown_beside_one() {
-    for command in ["git grep KEY", "rg KEY"] {
+    let rg_is_here =
+        std::env::split_paths(&std::env::var_os("PATH").unwrap()).any(|folder| folder.join("rg").is_file());
+    for command in ["git grep KEY"].into_iter().chain(rg_is_here.then_some("rg KEY")) {
         let told = told(command, true);
         assert!(told.contains("KEY=plain-text") && told.contains("b.txt"), "{command}: {told}");
     }

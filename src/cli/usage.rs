@@ -73,7 +73,7 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
         }
         _ => {
             let (message, tip) = message_of(&error);
-            let unknown = error.kind() == ErrorKind::UnknownArgument;
+            let unknown = matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand);
             let tip = unknown.then(|| instead_of(&arguments)).flatten().map(str::to_owned).or(tip);
             let see = format!("see {}", help_for(&arguments));
             wrong(message, Some(tip.map_or(see.clone(), |tip| format!("{tip}; {see}"))))

@@ -8,7 +8,7 @@ use super::file::{
     AllowedLabels, Before, CacheKey, CheckFile, Context, Limits, Needs, Offline, Output, OutputKind, Param, ParamType,
     RecipeFile, Severity, Text,
 };
-use super::{needs, params};
+use super::{needs, params, version};
 use crate::base::{Code, Diagnostic, Location, Span, digest, document::yaml::nearest};
 use crate::event::RecipeFacts;
 use crate::policy::file::Delivery;
@@ -269,12 +269,12 @@ impl Checker<'_> {
             (_, Some(_)) | (Some(_), None) => {}
         }
         if let Some(version) = self.file.version.clone()
-            && parse_version(&version.value).is_none()
+            && version::parse(&version.value).is_none()
         {
             self.error(Code::R005, &version.place, format!("`version`: `{}` is not of the form 1.2.3", version.value));
         }
         if let Some(range) = self.file.requires.as_ref().and_then(|requires| requires.qwen.clone())
-            && let Err(problem) = satisfies(&range.value, "0.0.0")
+            && let Err(problem) = version::satisfies(&range.value, "0.0.0")
         {
             self.error(Code::R005, &range.place, format!("`requires.qwen`: {problem}"));
         }
@@ -560,44 +560,6 @@ pub(super) fn check_any_schema(schema: &Value) -> Result<(), SchemaError> {
         problem: error.to_string(),
     };
     jsonschema::validator_for(schema).map(drop).map_err(invalid)
-}
-
-/// Reads `1.2.3`.
-pub fn parse_version(text: &str) -> Option<[u64; 3]> {
-    let parts: Vec<u64> = text.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    <[u64; 3]>::try_from(parts).ok()
-}
-
-/// A part of a range of versions that is not one.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a range; write for example `>=0.1, <2`")]
-pub struct NotARange(String);
-
-/// Tells whether a version is in a range: comparisons with `>=`, `>`, `<=`, `<`, `=`, joined by commas.
-pub fn satisfies(range: &str, version: &str) -> Result<bool, NotARange> {
-    let wrong = |part: &str| NotARange(part.to_owned());
-    let own = parse_version(version).ok_or_else(|| wrong(version))?;
-    let mut all = true;
-    for part in range.split(',').map(str::trim) {
-        let (operator, number) = ["<=", ">=", "<", ">", "="]
-            .iter()
-            .find_map(|operator| Some((*operator, part.strip_prefix(operator)?.trim())))
-            .unwrap_or((">=", part));
-        let padded = match number.matches('.').count() {
-            0 => format!("{number}.0.0"),
-            1 => format!("{number}.0"),
-            _ => number.to_owned(),
-        };
-        let bound = parse_version(&padded).ok_or_else(|| wrong(part))?;
-        all &= match operator {
-            "<=" => own <= bound,
-            ">=" => own >= bound,
-            "<" => own < bound,
-            ">" => own > bound,
-            _ => own == bound,
-        };
-    }
-    Ok(all)
 }
 
 fn is_slug(text: &str) -> bool {

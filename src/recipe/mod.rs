@@ -24,6 +24,7 @@ pub mod render;
 pub mod results;
 pub mod scalar;
 pub mod texts;
+pub mod version;
 mod warnings;
 
 pub use check::Recipe;

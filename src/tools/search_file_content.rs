@@ -31,8 +31,6 @@ pub struct SearchFileContent;
 const MATCHES: usize = 20;
 /// Maximum that a call may ask for.
 const MATCHES_MOST: usize = 100;
-/// Matches up to which they are counted: a number of which only a part is shown must be right, too.
-const COUNTED: usize = 1_000;
 /// Characters shown of a line.
 const LINE_CHARS: usize = 2_000;
 /// The longest line that is searched: more is not a text that a model could use.
@@ -118,7 +116,7 @@ impl Call for SearchCall {
                 let want =
                     |path: &RelPath| matcher.as_ref().is_none_or(|matcher| matcher.is_match(below(path, &scope.start)));
                 let walk = scope.walk(&Filter { git: true, enter: &|_| true, want: &want }, cancelled);
-                search_all((scope.source.root(), &*scope.may_read), &walk.files, &regex, COUNTED + 1, cancelled)
+                search_all((scope.source.root(), &*scope.may_read), &walk.files, &regex, most + 1, cancelled)
             })
             .await??;
             if found.is_empty() {
@@ -259,10 +257,8 @@ fn listed(found: &[(RelPath, Vec<Line>)], most: usize, outside: Option<&Path>, a
     let total: usize = found.iter().map(|(_, lines)| lines.len()).sum();
     let cut = total > most;
     let shown = total.min(most);
-    let noun = if total == 1 { "match" } else { "matches" };
-    let count = if total > COUNTED { format!("more than {COUNTED}") } else { total.to_string() };
-    let part = if cut { format!("; the first {shown} are") } else { String::new() };
-    let mut text = format!("Found {count} {noun} {about}{part}:\n---");
+    let noun = if shown == 1 { "match" } else { "matches" };
+    let mut text = format!("Found {shown} {noun} {about}:\n---");
     let mut left = shown;
     for (path, lines) in found {
         if left == 0 {
@@ -288,7 +284,7 @@ fn listed(found: &[(RelPath, Vec<Line>)], most: usize, outside: Option<&Path>, a
              - Increase 'maxResults' parameter if you need more matches (current: {most})"
         ));
     }
-    let display = format!("Found {count} {noun}{}", if cut { " (truncated)" } else { "" });
+    let display = format!("Found {shown} {noun}{}", if cut { " (truncated)" } else { "" });
     ToolOutput::text(text, display)
 }
 

@@ -33,7 +33,7 @@ pub fn suggestion(range: RangeInclusive<u64>, replacement: &str, lines: &BTreeMa
     let invents = |stand_in: &&str| {
         new.iter().any(|line| line.contains(stand_in)) && !old.iter().any(|line| line.contains(stand_in))
     };
-    if new == old || STAND_INS.iter().any(|stand_in| invents(stand_in)) {
+    if new == old || STAND_INS.iter().any(invents) {
         return None;
     }
     let replacement = new.iter().map(|line| format!("{line}\n")).collect();

@@ -28,7 +28,7 @@ use crate::recipe::file::{Given, OutputKind, RequiredGit, Text};
 use crate::recipe::load::Library;
 use crate::recipe::params::{Bound, Sources, World, bind};
 use crate::recipe::render::{Renderer, Values, plain};
-use crate::recipe::{Recipe, check, needs};
+use crate::recipe::{Recipe, needs, version};
 use crate::settings::Environment;
 
 use crate::run::error::Failure;
@@ -441,12 +441,12 @@ impl Active {
             errors.push(self.recipe.with_line(Diagnostic::new(Code::N002, place, message).help(help)));
         };
         let of_git = || self.recipe.place("requires.git");
-        let version = env!("CARGO_PKG_VERSION");
+        let own = env!("CARGO_PKG_VERSION");
         if let Some(range) = &requires.qwen
-            && check::satisfies(&range.value, version) != Ok(true)
+            && version::satisfies(&range.value, own) != Ok(true)
         {
             let help = "install that version of qwen, or use a recipe for this one";
-            lacks(range.place.clone(), format!("it needs qwen {}, this is {version}", range.value), help);
+            lacks(range.place.clone(), format!("it needs qwen {}, this is {own}", range.value), help);
         }
         for program in requires.programs.iter().flatten() {
             if programs.find(program.as_str()).is_err() {

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use super::shared::Shared;
 use crate::base::trace::Trace;
@@ -10,7 +9,7 @@ use crate::checkouts::refuse_links;
 use crate::cli::RunArgs;
 use crate::cli::run::TelemetryArgs;
 use crate::run::error::SetupError;
-use crate::run::output::outputs::{checkouts, number_of};
+use crate::run::output::outputs::{self, checkouts, number_of};
 use crate::settings::{Environment, TelemetrySettings, Valued};
 use crate::telemetry::{BatchTelemetry, Config, Targets, Wishes};
 
@@ -55,7 +54,7 @@ impl Reported {
 
     /// Begins to report a batch of so many items.
     pub fn batch(self, items: u64) -> BatchTelemetry {
-        BatchTelemetry::begin(self.config, self.trace, items, SystemTime::now())
+        BatchTelemetry::begin(self.config, self.trace, items, outputs::now())
     }
 
     /// Returns the file that reports are appended to, if that is where they go.
