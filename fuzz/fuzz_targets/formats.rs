@@ -14,7 +14,7 @@ use qwen_run::tools::common::notebook;
 use qwen_run::tools::mcp::pins::Pins;
 use qwen_run::tools::task::AgentFile;
 use qwen_run::verify::comments::{language, only_comments_differ};
-use qwen_run::verify::{findings, shape};
+use qwen_run::verify::{new_side, shape};
 use qwen_run::workspace::ignore::wildmatch;
 
 fuzz_target!(|input: &str| {
@@ -38,7 +38,7 @@ fuzz_target!(|input: &str| {
             }
             let _found = wildmatch(one.as_bytes(), two.as_bytes());
         }
-        'd' => drop(findings::new_side(text)),
+        'd' => drop(new_side::new_side(text)),
         'h' => {
             assert!(shape::differences(one, one).is_empty());
             let _differences = shape::differences(one, two);
