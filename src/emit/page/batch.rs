@@ -2,8 +2,8 @@
 
 use maud::{DOCTYPE, Markup, html};
 
+use super::head;
 use super::parts::short;
-use super::raw::{self, Raw, raw};
 use crate::batch::journal::Ended;
 use crate::batch::result::BatchResult;
 use crate::batch::sums::has_failed;
@@ -137,15 +137,7 @@ pub fn batch_page(result: &BatchResult, items: &ShownItems, name: &str) -> Strin
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(raw::security_policy(false));
-                meta name="generator" content=(concat!("qwen ", env!("CARGO_PKG_VERSION")));
-                meta name="viewport" content="width=device-width,initial-scale=1";
-                meta name="referrer" content="no-referrer";
-                title { (title) " · qwen" }
-                style { (raw(&Raw::Style)) }
-            }
+            (head(&title, false, &html! {}))
             body {
                 header.top {
                     a class="vh skip" href="#summary" { "Skip to the summary" }

@@ -44,6 +44,22 @@ pub fn is_review_page(text: &[u8]) -> bool {
     embedded::is_page(text) && embedded::json_of(text).is_some()
 }
 
+/// Returns the head of a page: what it may load and run, its title and style.
+fn head(title: &str, has_script: bool, data: &Markup) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta http-equiv="Content-Security-Policy" content=(raw::security_policy(has_script));
+            meta name="generator" content=(concat!("qwen ", env!("CARGO_PKG_VERSION")));
+            meta name="viewport" content="width=device-width,initial-scale=1";
+            meta name="referrer" content="no-referrer";
+            (data)
+            title { (title) " · qwen" }
+            style { (raw(&Raw::Style)) }
+        }
+    }
+}
+
 fn written(material: &Material, name: &str, colouring: Option<Duration>) -> String {
     let shown = Shown::new(material, name);
     let has_script = shown.changes.is_some();
@@ -52,16 +68,7 @@ fn written(material: &Material, name: &str, colouring: Option<Duration>) -> Stri
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(raw::security_policy(has_script));
-                meta name="generator" content=(concat!("qwen ", env!("CARGO_PKG_VERSION")));
-                meta name="viewport" content="width=device-width,initial-scale=1";
-                meta name="referrer" content="no-referrer";
-                (raw(&Raw::Result(&material.report)))
-                title { (title) " · qwen" }
-                style { (raw(&Raw::Style)) }
-            }
+            (head(&title, has_script, &raw(&Raw::Result(&material.report))))
             body {
                 (body)
                 @if has_script { script { (raw(&Raw::Script)) } }
