@@ -41,6 +41,17 @@ nightly: ok
     deliver commit: ok
 """
 
+BATCH_TREE = """\
+nightly batch: ok
+  batch qwen: ok
+    invoke_agent qwen: ok
+      chat scripted: ok
+    invoke_agent qwen: ok
+      chat scripted: ok
+    invoke_agent qwen: ok
+      chat scripted: ok
+"""
+
 POLICY = """\
 version: 1
 extends: builtin:edit
@@ -61,13 +72,13 @@ REPLIES = [
 
 
 class Model(http.server.BaseHTTPRequestHandler):
-    """Answers with the replies in their order."""
+    """Answers with the replies in their order, then always with `seen`."""
 
     answered = 0
 
     def do_POST(self):
         self.rfile.read(int(self.headers["content-length"]))
-        reply = REPLIES[Model.answered]
+        reply = REPLIES[Model.answered] if Model.answered < len(REPLIES) else "seen"
         Model.answered += 1
         if isinstance(reply, str):
             delta, reason = {"content": reply}, "stop"
@@ -128,7 +139,28 @@ def phoenix(directory, port):
         server.wait()
 
 
-def run(directory, model_port, port, trace, parent):
+def environment(directory, model_port, port, trace, parent):
+    """Returns the variables of a run that reports to Phoenix, below a span that has begun."""
+    return {
+        "PATH": os.environ["PATH"], "HOME": f"{directory}/home", "QWEN_BASE_URL": f"http://127.0.0.1:{model_port}/v1",
+        "QWEN_MODEL": "scripted", "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}",
+        # Phoenix takes no metrics.
+        "OTEL_METRICS_EXPORTER": "none", "OTEL_RESOURCE_ATTRIBUTES": "openinference.project.name=qwen",
+        "TRACEPARENT": f"00-{trace}-{parent}-01",
+        "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.com",
+        "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.com",
+    }
+
+
+def result_of(arguments, project, variables):
+    """Calls the program and returns its result object."""
+    ended = subprocess.run([PROGRAM, *arguments], cwd=project, env=variables, capture_output=True, text=True)
+    if ended.returncode != 0:
+        sys.exit(f"FAILED: qwen {arguments[0]} ended with {ended.returncode}: {ended.stderr}")
+    return json.loads(ended.stdout)
+
+
+def run(directory, variables, trace):
     """Runs the program once in a repository of its own."""
     home, project = pathlib.Path(directory, "home"), pathlib.Path(directory, "project")
     (home / ".qwen/agents").mkdir(parents=True)
@@ -142,23 +174,21 @@ def run(directory, model_port, port, trace, parent):
     git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.com", "-C", str(project)]
     for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "first"]):
         subprocess.run(git + arguments, check=True)
-    environment = {
-        "PATH": os.environ["PATH"], "HOME": str(home), "QWEN_BASE_URL": f"http://127.0.0.1:{model_port}/v1",
-        "QWEN_MODEL": "scripted", "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}",
-        # Phoenix takes no metrics.
-        "OTEL_METRICS_EXPORTER": "none", "OTEL_RESOURCE_ATTRIBUTES": "openinference.project.name=qwen",
-        "TRACEPARENT": f"00-{trace}-{parent}-01",
-        "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.com",
-        "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.com",
-    }
-    arguments = ["run", "-o", "result", "--commit", "--policy", str(policy), "--on-deny", "continue",
-                 "--verify", "sh check.sh", "Correct a.txt and add new.txt"]
-    ended = subprocess.run([PROGRAM, *arguments], cwd=project, env=environment, capture_output=True, text=True)
-    if ended.returncode != 0:
-        sys.exit(f"FAILED: the run ended with {ended.returncode}: {ended.stderr}")
-    result = json.loads(ended.stdout)
+    result = result_of(["run", "-o", "result", "--commit", "--policy", str(policy), "--on-deny", "continue",
+                        "--verify", "sh check.sh", "Correct a.txt and add new.txt"], project, variables)
     if result["trace_id"] != trace or result["warnings"]:
         sys.exit(f"FAILED: the result says {result['trace_id']}, {result['warnings']}")
+
+
+def run_batch(directory, variables):
+    """Runs a batch of three items."""
+    project = pathlib.Path(directory, "batch")
+    project.mkdir()
+    (project / "list.txt").write_text("one\ntwo\nthree\n")
+    result = result_of(["batch", "-o", "result", "--lines", "list.txt", "-p", "Say what this is: {{ item.line }}", "--out", "out"],
+                       project, variables)
+    if result["items"]["ok"] != 3:
+        sys.exit(f"FAILED: the batch says {result['items']}")
 
 
 def tree(spans):
@@ -176,11 +206,11 @@ def in_base64(digits):
     return base64.b64encode(bytes.fromhex(digits)).decode()
 
 
-def parent_span(port, trace, span, began):
+def parent_span(port, trace, span, name, began):
     """Sends the span of whatever starts the run, as its exporter would."""
     sent = {"resourceSpans": [{
         "resource": {"attributes": [{"key": "openinference.project.name", "value": {"stringValue": "qwen"}}]},
-        "scopeSpans": [{"spans": [{"traceId": in_base64(trace), "spanId": in_base64(span), "name": "nightly", "kind": 1,
+        "scopeSpans": [{"spans": [{"traceId": in_base64(trace), "spanId": in_base64(span), "name": name, "kind": 1,
                                    "startTimeUnixNano": str(began), "endTimeUnixNano": str(time.time_ns())}]}],
     }]}
     body = json_format.ParseDict(sent, ExportTraceServiceRequest()).SerializeToString()
@@ -189,31 +219,45 @@ def parent_span(port, trace, span, began):
     urllib.request.urlopen(request, timeout=10).close()
 
 
+def shown_as(expected, port, trace):
+    """Returns the spans of a trace, which have to be the expected ones."""
+    count = expected.count("\n")
+
+    def all_spans():
+        spans = fetched(f"http://127.0.0.1:{port}/v1/projects/qwen/spans?limit=100&trace_id={trace}")["data"]
+        return spans if len(spans) >= count else None
+    spans = wait_for(f"{count} spans did not arrive", all_spans)
+    if (shown := tree(spans)) != expected:
+        sys.exit(f"FAILED: Phoenix shows\n{shown}where this was expected:\n{expected}")
+    return spans
+
+
+def photograph(port, trace, span):
+    """Takes the picture of a trace with one of its spans selected."""
+    projects = fetched(f"http://127.0.0.1:{port}/v1/projects")["data"]
+    project = next(one for one in projects if one["name"] == "qwen")
+    subprocess.run([BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                    "--window-size=1440,900", "--virtual-time-budget=20000", f"--screenshot={PICTURE}",
+                    f"http://127.0.0.1:{port}/projects/{project['id']}/traces/{trace}?selectedSpanNodeId={span}"],
+                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 def main():
     model = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model)
     threading.Thread(target=model.serve_forever, daemon=True).start()
-    trace, parent, port = os.urandom(16).hex(), os.urandom(8).hex(), free_port()
+    port = free_port()
     with tempfile.TemporaryDirectory() as directory, phoenix(directory, port):
-        began = time.time_ns()
-        run(directory, model.server_port, port, trace, parent)
-        parent_span(port, trace, parent, began)
-        base = f"http://127.0.0.1:{port}/v1/projects/qwen"
-        expected = TREE.count("\n")
+        trace, parent, began = os.urandom(16).hex(), os.urandom(8).hex(), time.time_ns()
+        run(directory, environment(directory, model.server_port, port, trace, parent), trace)
+        parent_span(port, trace, parent, "nightly", began)
+        spans = shown_as(TREE, port, trace)
+        photograph(port, trace, next(span for span in spans if span["name"] == "invoke_agent qwen")["id"])
 
-        def all_spans():
-            spans = fetched(f"{base}/spans?limit=100&trace_id={trace}")["data"]
-            return spans if len(spans) >= expected else None
-        spans = wait_for(f"{expected} spans did not arrive", all_spans)
-        shown = tree(spans)
-        if shown != TREE:
-            sys.exit(f"FAILED: Phoenix shows\n{shown}where this was expected:\n{TREE}")
-        project = next(one for one in fetched(f"http://127.0.0.1:{port}/v1/projects")["data"] if one["name"] == "qwen")
-        root = next(span for span in spans if span["name"] == "invoke_agent qwen")
-        subprocess.run([BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-                        "--window-size=1440,900", "--virtual-time-budget=20000", f"--screenshot={PICTURE}",
-                        f"http://127.0.0.1:{port}/projects/{project['id']}/traces/{trace}?selectedSpanNodeId={root['id']}"],
-                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    print(f"{expected} spans are shown as they were sent; picture: {PICTURE}")
+        trace, parent, began = os.urandom(16).hex(), os.urandom(8).hex(), time.time_ns()
+        run_batch(directory, environment(directory, model.server_port, port, trace, parent))
+        parent_span(port, trace, parent, "nightly batch", began)
+        shown_as(BATCH_TREE, port, trace)
+    print(f"{TREE.count(chr(10)) + BATCH_TREE.count(chr(10))} spans are shown as they were sent; picture: {PICTURE}")
 
 
 main()
