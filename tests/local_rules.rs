@@ -148,14 +148,37 @@ fn a_change_cannot_call_its_code_binary() {
     std::os::unix::fs::symlink("a.rs", project.root().join("link")).unwrap();
     project.run_git(&["add", "-A"]);
     let checked = project.qwen(&["check", "change", "--staged"]);
-    assert!(checked.code == 1 && checked.stdout.starts_with("x.lock:1: error [qwen/secret]"), "{}", checked.stdout);
-    assert_eq!(checked.stdout.lines().count(), 1, "{}", checked.stdout);
+    let places: Vec<&str> = checked.stdout.lines().filter_map(|line| line.split(" adds").next()).collect();
+    assert_eq!(places, ["p.png:1: error [qwen/secret]", "x.lock:1: error [qwen/secret]"], "{}", checked.stdout);
     let outcome = run(&project);
     let sent = project.server().messages(0);
     assert!(sent.contains("+two") && !sent.contains("Binary files"), "{sent}");
     assert!(sent.contains("A p.png (binary)") && sent.contains("A link +1 -0 (link)"), "{sent}");
     assert_eq!(outcome.code, 3);
     assert_eq!(outcome.result["structured_output"]["coverage"]["looked_at"], 3);
+}
+
+#[test]
+fn a_secret_in_utf_16_is_found_where_it_was_added() {
+    let key = format!("AKIA{}", "ABCDEFGHIJKLMNOP");
+    let utf16 = |mark: &str, text: &str| {
+        let units = format!("{mark}{text}").encode_utf16().collect::<Vec<_>>();
+        units.iter().flat_map(|unit| unit.to_le_bytes()).collect::<Vec<u8>>()
+    };
+    let project = project([]).file("old.reg", utf16("\u{feff}", &format!("one\r\n{key}\r\n")));
+    project.run_git(&["add", "-A"]);
+    project.run_git(&["commit", "-q", "-m", "start"]);
+    let project = project
+        .file("old.reg", utf16("\u{feff}", &format!("one\r\n{key}\r\nthree\r\n")))
+        .file("new.reg", utf16("\u{feff}", &format!("one\r\ntwo {key}\r\n")))
+        .file("bare.sql", utf16("", &format!("{key}\n")));
+    let places = |arguments: &[&str]| -> Vec<String> {
+        let checked = project.qwen(arguments);
+        checked.stdout.lines().filter_map(|line| Some(line.split_once(": error [qwen/secret]")?.0.to_owned())).collect()
+    };
+    project.run_git(&["add", "-A"]);
+    assert_eq!(places(&["check", "change"]), ["bare.sql:1", "new.reg:2"]);
+    assert_eq!(places(&["check", "change", "--staged"]), ["bare.sql:1", "new.reg:2"]);
 }
 
 /// A repository whose staged change has three files of about 100 bytes, for a recipe whose parts have 200.

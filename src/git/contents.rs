@@ -1,9 +1,13 @@
-//! Tells texts from binary files by what they contain.
+//! Tells texts from binary files by what they contain, and reads the texts in binary files.
+
+use std::collections::BTreeSet;
 
 use git2::Oid;
 
 use super::repository::Repository;
 use crate::bounded;
+use crate::change::text::Decoded;
+use crate::hidden;
 use crate::path::RelPath;
 
 /// Bytes in which a NUL makes a file binary, as for git.
@@ -32,7 +36,7 @@ impl Contents<'_> {
     /// git's attributes do not count: a change that calls its code binary would not be looked at.
     pub fn is_binary(&self, id: &str, path: &RelPath) -> bool {
         let has_nul = |bytes: &[u8]| bytes.iter().take(LOOKED_AT).any(|byte| *byte == 0);
-        if id.bytes().all(|digit| digit == b'0') {
+        if is_no_object(id) {
             let file = path.under(&self.repository.top);
             return bounded::beginning(&file, LOOKED_AT as u64).is_ok_and(|bytes| has_nul(&bytes));
         }
@@ -45,14 +49,47 @@ impl Contents<'_> {
 
     /// Returns the first bytes of an object; `None` if it is not there or too large to be read.
     pub fn beginning(&self, id: &str) -> Option<Vec<u8>> {
+        let mut bytes = self.object(id)?;
+        bytes.truncate(LOOKED_AT);
+        Some(bytes)
+    }
+
+    /// Returns the numbered lines of a binary file that its version `base` does not have: of UTF-16 the text, of anything
+    /// else what is left without invisible characters. None of a file of more than 16 MiB.
+    pub fn added_lines(&self, id: &str, base: &str, path: &RelPath) -> Vec<(u64, String)> {
+        let bytes = match is_no_object(id) {
+            true => bounded::regular(&path.under(&self.repository.top), MOST as u64).ok(),
+            false => self.object(id),
+        };
+        let before = self.object(base).map(readable).unwrap_or_default();
+        let before: BTreeSet<&str> = before.lines().collect();
+        let after = bytes.map(readable).unwrap_or_default();
+        let added = (1..).zip(after.lines()).filter(|(_, line)| !before.contains(line));
+        added.map(|(number, line)| (number, line.to_owned())).collect()
+    }
+
+    fn object(&self, id: &str) -> Option<Vec<u8>> {
         self.size(id).filter(|size| *size <= MOST)?;
         let objects = self.library.as_ref()?.odb().ok()?;
-        let object = objects.read(Oid::from_str(id).ok()?).ok()?;
-        Some(object.data().iter().take(LOOKED_AT).copied().collect())
+        Some(objects.read(Oid::from_str(id).ok()?).ok()?.data().to_vec())
     }
 
     fn size(&self, id: &str) -> Option<usize> {
         let (size, _) = self.library.as_ref()?.odb().ok()?.read_header(Oid::from_str(id).ok()?).ok()?;
         Some(size)
     }
+}
+
+/// Tells whether git has no object of this id: it is zeros.
+fn is_no_object(id: &str) -> bool {
+    id.bytes().all(|digit| digit == b'0')
+}
+
+/// Returns the text of UTF-16, or what of other bytes could be text.
+fn readable(bytes: Vec<u8>) -> String {
+    if let Some(decoded) = Decoded::from_bytes(&bytes) {
+        return decoded.text;
+    }
+    let bytes: Vec<u8> = bytes.into_iter().map(|byte| if byte == 0 { b' ' } else { byte }).collect();
+    String::from_utf8_lossy(&bytes).chars().filter(|c| *c == '\n' || !hidden::is_foreign(*c)).collect()
 }

@@ -220,6 +220,13 @@ impl ChangeReader<'_> {
         for paths in hidden.chunks(PATHS) {
             unseen.extend(new_side(&asked.diff(&["--no-renames", "-U0"], paths)?));
         }
+        let contents = self.repository.contents();
+        for (file, path, class) in &inside {
+            if let (Some(Class::Binary), Some(top)) = (class, RelPath::from_bytes(&file.path)) {
+                let lines = contents.added_lines(&file.id, &file.base_id, &top);
+                unseen.insert(path.clone(), lines.into_iter().map(|(number, line)| (number, (line, true))).collect());
+            }
+        }
         let is_ignored = |path: &str, digest: &str| self.policy.ignores_secret(path, digest);
         let rules = Rules { wanted: rules, secrets: self.secrets, is_ignored: &is_ignored };
         let found = inside.iter().flat_map(|(file, path, _)| {
