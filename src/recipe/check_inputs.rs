@@ -35,6 +35,10 @@ impl Checker<'_> {
         if param.must_exist && param.r#type != ParamType::Path {
             self.error(Code::R005, &place, format!("`{path}`: `must_exist` is for paths"));
         }
+        if param.command && (param.r#type != ParamType::String || param.untrusted || param.secret) {
+            let message = format!("`{path}`: `command: true` is for a text that is neither `untrusted` nor `secret`");
+            self.error(Code::R005, &place, message);
+        }
         if param.secret && param.default.is_some() {
             let place = self.at(&format!("{path}.default"));
             let message = format!("`{path}.default`: the file would contain a secret");
@@ -130,11 +134,18 @@ impl Checker<'_> {
             self.error(Code::R005, place, format!("`{path}`: `diff: range` and `range` belong together"));
         }
         if let Some(param) = &context.param {
-            match self.file.params.iter().flatten().find(|(name, _)| **name == param.value) {
+            match self.file.params.clone().iter().flatten().find(|(name, _)| **name == param.value) {
                 None => {
                     self.error(Code::R007, &param.place, format!("`{path}.param`: unknown parameter `{}`", param.value))
                 }
-                Some(_) => drop(self.used.insert(format!("params.{}", param.value))),
+                Some((name, found)) => {
+                    if found.command {
+                        let message =
+                            format!("`{path}.param`: `params.{name}` takes a command and is allowed only in `prompt`");
+                        self.error(Code::R009, &param.place, message);
+                    }
+                    self.used.insert(format!("params.{}", param.value));
+                }
             }
         }
     }

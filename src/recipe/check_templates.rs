@@ -21,15 +21,20 @@ struct Names {
     inputs: BTreeSet<String>,
     untrusted: BTreeSet<String>,
     secret: BTreeSet<String>,
+    commands: BTreeSet<String>,
 }
 
 impl Names {
     fn of(file: &RecipeFile) -> Names {
-        let secret = file.params.iter().flatten().filter(|(_, param)| param.secret);
+        let those = |is: fn(&Param) -> bool| {
+            let found = file.params.iter().flatten().filter(|(_, param)| is(param));
+            found.map(|(name, _)| format!("params.{name}")).collect()
+        };
         Names {
             inputs: file.context.iter().flatten().map(|context| context.name.value.clone()).collect(),
             untrusted: untrusted(file),
-            secret: secret.map(|(name, _)| format!("params.{name}")).collect(),
+            secret: those(|param| param.secret),
+            commands: those(|param| param.command),
         }
     }
 
@@ -42,6 +47,9 @@ impl Names {
         if self.untrusted.contains(full) && kind != Kind::Prompt {
             let help = "declare a `pattern` or `enum` instead of `untrusted`, or remove it here".to_owned();
             wrong.push((Code::R009, format!("`{full}` is untrusted and allowed only in `prompt`"), Some(help)));
+        }
+        if self.commands.contains(full) && kind != Kind::Prompt {
+            wrong.push((Code::R009, format!("`{full}` takes a command and is allowed only in `prompt`"), None));
         }
         if self.secret.contains(full) && kind != Kind::Variable {
             let help = "pass it to a command through `env`".to_owned();

@@ -163,6 +163,9 @@ pub struct Param {
     /// Whether nobody may see it.
     #[serde(default)]
     pub secret: bool,
+    /// Whether it takes what a comment asks for (`NAME=@command`). It may stand in `prompt` alone.
+    #[serde(default)]
+    pub command: bool,
 }
 
 /// The type of a parameter.
