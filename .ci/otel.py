@@ -44,12 +44,15 @@ nightly: ok
 BATCH_TREE = """\
 nightly batch: ok
   batch qwen: ok
-    invoke_agent qwen: ok
+    invoke_workflow prompt: ok
       chat scripted: ok
-    invoke_agent qwen: ok
+      deliver dry-run: ok
+    invoke_workflow prompt: ok
       chat scripted: ok
-    invoke_agent qwen: ok
+      deliver dry-run: ok
+    invoke_workflow prompt: ok
       chat scripted: ok
+      deliver dry-run: ok
 """
 
 POLICY = """\
