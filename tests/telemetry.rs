@@ -421,3 +421,29 @@ fn a_large_batch_has_a_trace_for_each_item_that_is_linked_to_it() {
     }
     assert_ne!(items[0].trace_id, items[1].trace_id);
 }
+
+#[test]
+fn a_run_that_is_stopped_leaves_only_spans_with_an_end() {
+    use rustix::process::{Pid, Signal, kill_process};
+    for (signal, code) in [(Signal::TERM, Some(143)), (Signal::KILL, None)] {
+        let server = receiver();
+        let project = Project::new()
+            .git()
+            .file("a.txt", "one\n")
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint(&server))
+            .model([call("read_file", json!({"file_path": "a.txt"})), Reply::Stall]);
+        let child = project.spawn(&["run", "go"]);
+        project.server().wait_for(2);
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let outcome = project.finish(child);
+        let spans = spans(&server);
+        assert_nested(&spans);
+        let Some(code) = code else {
+            assert!(spans.iter().all(|span| span.name != "invoke_agent qwen"));
+            continue;
+        };
+        assert_eq!(outcome.code, code, "{}", outcome.stderr);
+        let drawn = "invoke_agent qwen (interrupted)\n  chat scripted\n  execute_tool read_file\n  chat scripted (interrupted)\n";
+        assert_eq!(tree(&spans), drawn);
+    }
+}
