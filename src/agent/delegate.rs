@@ -59,6 +59,7 @@ impl Delegate for Delegates<'_> {
                 instructions: "",
                 // What was lost is asked for once, where the whole ends.
                 task: String::new(),
+                question: None,
             };
             let borrowed = std::mem::replace(account, Account::open(Limits::default(), std::time::Instant::now()));
             let invoker = parent.narrowed(&toolbox, offered);

@@ -17,6 +17,7 @@ pub mod session;
 mod side_request;
 pub mod transcript;
 
+use std::sync::Arc;
 use std::time::Instant;
 
 pub use ending::{Ending, OnDeny, Stopped};
@@ -27,7 +28,7 @@ use crate::exit::Exit;
 use crate::model::tool_set::ToolSet;
 use crate::model::{
     AssistantMessage, Delta, ErrorClass, Message, Model, Request, Stop, StreamFault, ToolMessage, Turn, leaked_calls,
-    prompted,
+    prompted::{self, CallsOutcome},
 };
 use crate::tool_name::ToolId;
 use ending::{exceeded, model_error, stopped};
@@ -62,6 +63,8 @@ pub struct AgentOptions {
     pub instructions: &'static str,
     /// The task in the user's words, for the question about what rewritten files lost; empty for none.
     pub task: String,
+    /// The task once more, if it is short and asks for an answer in words.
+    pub question: Option<Arc<str>>,
 }
 
 /// One conversation with a model, its tools and its account.
@@ -217,6 +220,7 @@ impl<'a> Agent<'a> {
                 turn: number - 1,
                 time_left: self.account.time_left(Instant::now()),
                 force_tool: None,
+                question: self.options.question.clone(),
             };
             let emit = self.emit;
             let mut on_delta = |delta: Delta| emit(delta_event(number, delta));
@@ -294,8 +298,8 @@ impl<'a> Agent<'a> {
             self.transcript.say(said);
             return Ok(if is_answer { TurnOutcome::Misfit(problem) } else { TurnOutcome::Continue });
         }
-        let is_echo =
-            echo::is_echo(&text, &[self.options.instructions, prompted::ENDING, prompted::after_responses(false)]);
+        let after = prompted::after_responses(CallsOutcome::Succeeded, self.options.question.as_deref());
+        let is_echo = echo::is_echo(&text, &[self.options.instructions, prompted::ENDING, &after]);
         let is_task = !self.invoker.has_changes() && echo::repeats_task(&text, &self.options.task);
         if text.is_empty() || is_echo || is_task {
             if self.said.reprompted {

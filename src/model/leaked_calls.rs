@@ -287,6 +287,9 @@ fn accept(call: Candidate, tools: &ToolSet, trust: Trust) -> Option<Unnumbered> 
 mod tests {
     use proptest::prelude::*;
 
+    use serde_json::{Value, json};
+
+    use super::super::ToolSpec;
     use super::super::stream_cases::tools;
     use super::*;
 
@@ -409,6 +412,26 @@ mod tests {
             assert!(matches!(found.calls.as_slice(), [call] if matches!(call.arguments, Arguments::Invalid { .. })));
             assert!(broken_call(&text, &tools(), false).is_some());
         }
+    }
+
+    #[test]
+    fn a_second_value_without_a_name_is_where_to_look() {
+        let spec = |name: &str, required: Value| ToolSpec {
+            name: name.into(),
+            description: String::new(),
+            parameters: json!({"type": "object", "required": required, "properties": {
+                "pattern": {"type": "string"}, "path": {"type": "string"}, "include": {"type": "string"}
+            }}),
+        };
+        let text = "<function=search>\n<parameter>open</parameter>\n<parameter>a.csv</parameter>\n</function>";
+        let read = |required: Value| {
+            let tools = ToolSet::new([spec("search", required)].into());
+            super::read(text, &tools, TextTools::Prompted, false).unwrap().calls.remove(0).arguments
+        };
+        let expected = json!({"pattern": "open", "path": "a.csv"});
+        assert_eq!(read(json!(["pattern"])), Arguments::Object(expected.as_object().unwrap().clone()));
+        // Which of two required values is which, is not guessed.
+        assert!(matches!(read(json!(["pattern", "include"])), Arguments::Invalid { .. }));
     }
 
     #[test]

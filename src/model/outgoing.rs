@@ -29,6 +29,7 @@ impl Client {
             reasoning: if state.has(Feature::Thinking) { self.quirks.reasoning.out } else { ReasoningOut::Never },
             null_content: self.quirks.body.null_content,
             tool_media: self.quirks.body.tool_media,
+            question: request.question.clone(),
         };
         let extra_messages = continued.map(|text| {
             [

@@ -88,6 +88,17 @@ pub fn response(words: &str) -> String {
     format!("<tool_response>\n{words}\n</tool_response>")
 }
 
+/// How the calls of a turn went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallsOutcome {
+    /// All of them did what they had to.
+    Succeeded,
+    /// A search had no result.
+    FoundNothing,
+    /// One of them failed.
+    Failed,
+}
+
 /// Follows the answers of a turn: small models call tools endlessly if nothing tells them that they may stop.
 const AFTER_SUCCESS: &str =
     "\n\nIf the task is done, answer the user in words, without a call. Else make the next call.";
@@ -95,9 +106,26 @@ const AFTER_SUCCESS: &str =
 /// The same after a call that failed: they would otherwise take it for done.
 const AFTER_FAILURE: &str = "\n\nA call failed and changed nothing. Make it again, corrected.";
 
-/// Returns what follows the answers of a turn.
-pub fn after_responses(failed: bool) -> &'static str {
-    if failed { AFTER_FAILURE } else { AFTER_SUCCESS }
+/// The same after a search without a result: they search for names of files, and take nothing for an answer.
+const AFTER_NOTHING: &str = "\n\nNothing was found. `pattern` is text that a line contains, not the name of a file. \
+     Make another call, or say that there is none.";
+
+/// Tells whether what a call returned says that a search has no result.
+pub fn finds_nothing(response: &str) -> bool {
+    response.starts_with("No matches found for pattern")
+}
+
+/// Returns what follows the answers of a turn. A question is said once more: small models forget what was asked.
+pub fn after_responses(outcome: CallsOutcome, question: Option<&str>) -> String {
+    match (outcome, question) {
+        (CallsOutcome::Failed, _) => AFTER_FAILURE.to_owned(),
+        (CallsOutcome::FoundNothing, None) => AFTER_NOTHING.to_owned(),
+        (CallsOutcome::FoundNothing, Some(question)) => format!("{AFTER_NOTHING} The task: {question}"),
+        (CallsOutcome::Succeeded, None) => AFTER_SUCCESS.to_owned(),
+        (CallsOutcome::Succeeded, Some(question)) => {
+            format!("\n\nNow answer with what these results show, by name: {question}\nOr make the next call.")
+        }
+    }
 }
 
 fn shape<'a>(name: &str, values: impl Iterator<Item = (&'a str, String)>) -> String {
@@ -216,6 +244,21 @@ mod tests {
 
         To see or change anything, end your reply with such a call and write nothing behind it; its result comes next. When the task is done, reply in words, without a call.
         ");
+    }
+
+    #[test]
+    fn what_follows_results_depends_on_how_the_calls_went_and_says_a_question_again() {
+        let after = |outcome, question| after_responses(outcome, question).trim().to_owned();
+        let question = Some("Which file?");
+        assert!(after(CallsOutcome::Succeeded, None).starts_with("If the task is done"));
+        assert_eq!(
+            after(CallsOutcome::Succeeded, question),
+            "Now answer with what these results show, by name: Which file?\nOr make the next call."
+        );
+        assert!(after(CallsOutcome::FoundNothing, None).ends_with("or say that there is none."));
+        assert!(after(CallsOutcome::FoundNothing, question).ends_with("The task: Which file?"));
+        assert!(after(CallsOutcome::Failed, question).starts_with("A call failed"));
+        assert!(finds_nothing("No matches found for pattern \"x\" in path \".\".") && !finds_nothing("Found 1 match"));
     }
 
     #[test]

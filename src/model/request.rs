@@ -9,13 +9,13 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::prompted;
+use super::prompted::{self, CallsOutcome};
 use super::providers::{ReasoningOut, ThinkingSwitch};
 use super::units::{Answer, NO_ANSWER, Unit, marked, units};
 use super::{Arguments, AssistantMessage, Lineage, Message, Part, ToolSpec};
 
 /// How messages are written: what a provider's table and the run's downgrades decide.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     /// The tools are in the prompt.
     pub prompted: bool,
@@ -29,6 +29,8 @@ pub struct Shape {
     pub null_content: bool,
     /// Media may be in a tool's message.
     pub tool_media: bool,
+    /// With the tools in the prompt: a short task that asks for an answer, said again behind the results of calls.
+    pub question: Option<Arc<str>>,
 }
 
 /// What is after the messages.
@@ -129,13 +131,14 @@ pub fn begin(
         lineage: lineage.clone(),
         model: model.to_owned(),
         tools: Arc::clone(tools),
-        shape,
+        shape: shape.clone(),
         marks: options.marks,
     };
     let has_tools = !tools.is_empty() && !shape.prompted;
     if !stem.manner.as_ref().is_some_and(|known| known.is(&manner)) || stem.units >= units.len() {
         *stem = Stem { manner: Some(manner), ..Stem::default() };
     }
+    let is_prompted = shape.prompted;
     let mut out = Writer { bytes: Vec::with_capacity(stem.bytes.len() + 16_384), shape, tally: stem.tally };
     if stem.units == 0 {
         out.head(model, if has_tools { tools } else { &[] });
@@ -150,7 +153,7 @@ pub fn begin(
             (stem.units, stem.tally) = (index, out.tally);
         }
         out.comma(index);
-        out.unit(unit, if shape.prompted { tools } else { &[] }, marks.contains(&index));
+        out.unit(unit, if is_prompted { tools } else { &[] }, marks.contains(&index));
     }
     let prefix = out.bytes.len();
     out.raw("]");
@@ -463,11 +466,12 @@ impl Writer {
         if answers.is_empty() {
             return;
         }
-        let mut parts: Vec<Part> = Vec::new();
+        let (mut parts, mut finds_nothing): (Vec<Part>, bool) = (Vec::new(), false);
         for answer in answers {
             let content = answer.message.map_or(&[][..], |message| &message.content);
             let (media, words): (Vec<Part>, Vec<Part>) = content.iter().cloned().partition(|part| self.sends(part));
             let words = if answer.message.is_some() { self.words(&words) } else { NO_ANSWER.to_owned() };
+            finds_nothing |= prompted::finds_nothing(&words);
             let text = prompted::response(&words);
             match parts.last_mut() {
                 Some(Part::Text(before)) => {
@@ -479,9 +483,14 @@ impl Writer {
             parts.extend(media);
         }
         let failed = answers.iter().any(|answer| answer.message.is_none_or(|message| message.is_error));
-        let after = prompted::after_responses(failed);
+        let outcome = match (failed, finds_nothing) {
+            (true, _) => CallsOutcome::Failed,
+            (false, true) => CallsOutcome::FoundNothing,
+            (false, false) => CallsOutcome::Succeeded,
+        };
+        let after = prompted::after_responses(outcome, self.shape.question.as_deref());
         match parts.last_mut() {
-            Some(Part::Text(last)) => last.push_str(after),
+            Some(Part::Text(last)) => last.push_str(&after),
             Some(Part::Media { .. }) | None => parts.push(Part::Text(after.trim_start().to_owned())),
         }
         self.raw(",");

@@ -14,6 +14,7 @@ fn shape() -> Shape {
         reasoning: ReasoningOut::Field("reasoning_content"),
         null_content: true,
         tool_media: false,
+        question: None,
     }
 }
 
@@ -116,7 +117,7 @@ fn r45_each_request_begins_with_the_one_before() {
                 let bodies: Vec<String> = requests
                     .iter()
                     .map(|end| {
-                        let body = written(&conversation[..*end], shape, &options);
+                        let body = written(&conversation[..*end], shape.clone(), &options);
                         String::from_utf8(body.bytes[..body.prefix].to_vec()).unwrap().replace(CACHE_MARK, "")
                     })
                     .collect();
@@ -237,7 +238,7 @@ fn r50_marks_stand_on_the_system_message_and_the_last_and_are_few() {
     let shape = Shape { parts: true, ..shape() };
     let options = Options { marks: true, ..options() };
     let marks = |messages: &[Message]| {
-        let value: Value = serde_json::from_slice(&written(messages, shape, &options).bytes).unwrap();
+        let value: Value = serde_json::from_slice(&written(messages, shape.clone(), &options).bytes).unwrap();
         let messages = value["messages"].as_array().unwrap().clone();
         (0..messages.len())
             .filter(|index| messages[*index].to_string().contains("cache_control"))
@@ -250,7 +251,7 @@ fn r50_marks_stand_on_the_system_message_and_the_last_and_are_few() {
     messages.push(turn("", many.clone(), None));
     messages.extend(many.iter().map(|call| answer(&call.id, vec![said("x")])));
     assert_eq!(marks(&messages), [(0, 39), (7, 39), (38, 39)]);
-    let plain = written(&messages, Shape { parts: false, ..shape }, &options);
+    let plain = written(&messages, Shape { parts: false, ..shape.clone() }, &options);
     assert!(!String::from_utf8(plain.bytes).unwrap().contains("cache_control"));
 }
 
@@ -346,11 +347,11 @@ proptest! {
         for (step, manner) in steps {
             end = (end + step).min(messages.len());
             let (shape, options) = &manners[usize::from(manner == 0)];
-            let mut begun = begin(&mut stem, &lineage, "m", &tools, &messages[..end], *shape, options);
+            let mut begun = begin(&mut stem, &lineage, "m", &tools, &messages[..end], shape.clone(), options);
             let estimate = begun.estimate(options);
             let body = begun.finish(options);
             prop_assert_eq!(estimate, body.estimate);
-            let anew = body_of(&tools, &messages[..end], *shape, options);
+            let anew = body_of(&tools, &messages[..end], shape.clone(), options);
             prop_assert_eq!(String::from_utf8_lossy(&body.bytes), String::from_utf8_lossy(&anew.bytes));
             prop_assert_eq!(body, anew);
         }
@@ -364,7 +365,7 @@ fn a_turn_costs_what_it_adds() {
     let mut messages = vec![Message::System("be brief".into()), Message::User(vec![said("do it")])];
     for number in 0..5 {
         let given: Vec<&Message> = messages.iter().collect();
-        let body = begin(&mut stem, &lineage, "m", &tools, &given, shape, &options).finish(&options);
+        let body = begin(&mut stem, &lineage, "m", &tools, &given, shape.clone(), &options).finish(&options);
         let last = given.iter().rposition(|message| matches!(message, Message::Assistant(_)));
         // All but the last turn is kept; before there is one, the system message is not a reason to keep anything.
         assert_eq!(stem.units, if last.is_some() { number + 1 } else { 0 });

@@ -141,11 +141,16 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
         }
         let named = tag(text, at, "<parameter").map(|(key, start)| (key.to_owned(), start));
         let unnamed = || {
-            // A value without a name can only be the one that is missing.
+            // A value without a name can only be the one that is missing, or behind it where to look.
             let start = at + rest.strip_prefix("<parameter>").map(|_| "<parameter>".len())?;
-            let mut missing = required.iter().filter(|key| !arguments.contains_key(**key));
-            let key = missing.next().filter(|_| missing.next().is_none())?;
-            Some(((*key).to_owned(), start))
+            let is_missing = |key: &&str| !arguments.contains_key(*key);
+            let mut missing = required.iter().copied().filter(is_missing);
+            let key = match (missing.next(), missing.next()) {
+                (Some(key), None) => key,
+                (None, _) => Some("path").filter(|key| properties.contains_key(*key)).filter(is_missing)?,
+                (Some(_), Some(_)) => return None,
+            };
+            Some((key.to_owned(), start))
         };
         // `<content>…</content>` instead of `<parameter=content>…</parameter>`.
         let nested = || {

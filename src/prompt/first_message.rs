@@ -43,6 +43,24 @@ pub fn counting_note(task: &str) -> &'static str {
     }
 }
 
+/// Words that begin a question whose answer is words.
+const QUESTIONS: &[&str] = &["which", "what", "where", "who", "how", "why", "when", "is", "are", "does"];
+
+/// Words by which a task asks for an answer.
+const TELLS: &[&str] = &["tell me", "answer with", "say which", "say what", "say how"];
+
+/// Tells whether a task is short and asks for an answer in words.
+pub fn asks(task: &str) -> bool {
+    let asked = task.to_lowercase();
+    let is_question = |sentence: &str| {
+        let mut words = sentence.trim_start().split(|c: char| !c.is_alphanumeric());
+        sentence.ends_with('?') && words.by_ref().take(2).any(|word| QUESTIONS.contains(&word))
+    };
+    let mut sentences = asked.split_inclusive(['.', '?', '!', '\n']);
+    task.len() <= QUESTION_BYTES
+        && (sentences.any(is_question) || TELLS.iter().any(|words| asked.contains(words)))
+}
+
 /// Assembles the first message: standard input, the listing, the named files, then the task itself, last.
 pub fn first_message(listing: &str, files: &[(String, String)], included: &str, task: &str) -> String {
     let mut message = String::new();
@@ -76,6 +94,22 @@ mod tests {
         assert!(counting_note("How many tests are there?").contains("search_file_content"));
         assert_eq!(counting_note("Fix the number of retries."), "");
         assert_eq!(counting_note(&format!("How many?{}", " x".repeat(QUESTION_BYTES))), "");
+    }
+
+    #[test]
+    fn a_short_task_may_ask_for_an_answer() {
+        for task in [
+            "Which files call f?",
+            "The build is slow. Why is that?",
+            "Run `x.py` and tell me which test failed.",
+            "In which file is f defined? Answer with the path.",
+        ] {
+            assert!(asks(task), "{task}");
+        }
+        for task in ["Fix the bug in a.py.", "Can you fix the test?", "Rename what to which.", "Add a FAQ: what is it"] {
+            assert!(!asks(task), "{task}");
+        }
+        assert!(!asks(&format!("Why?{}", " x".repeat(QUESTION_BYTES))));
     }
 
     #[test]

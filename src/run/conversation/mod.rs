@@ -4,6 +4,7 @@ pub mod failing_check;
 pub mod hooks;
 pub mod session;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -18,6 +19,7 @@ use crate::event::{Event, Limits, RunStarted};
 use crate::exit::Exit;
 use crate::model::{Message, Part};
 use crate::recipe::file::Before;
+use crate::prompt::first_message::asks;
 use crate::run::conversation::failing_check::FailingCheck;
 use crate::run::conversation::hooks::Hooks;
 use crate::run::conversation::session::RunSession;
@@ -232,6 +234,7 @@ impl Conversation<'_> {
             max_output_tokens: setup.asked.max_output_tokens,
             changes_expected: setup.delivery.expected,
             instructions: crate::prompt::system::CORE,
+            question: question_of(&task, setup),
             task,
         };
         let borrowed = std::mem::replace(account, Account::open(Limits::default(), Instant::now()));
@@ -368,4 +371,10 @@ impl Conversation<'_> {
             None => Err(stopped.into()),
         }
     }
+}
+
+/// Returns the task if it asks for an answer in words.
+fn question_of(task: &str, setup: &Setup) -> Option<Arc<str>> {
+    let in_words = !setup.toolbox.registry.has(ToolId::StructuredOutput);
+    (in_words && asks(task)).then(|| Arc::from(task.trim()))
 }
