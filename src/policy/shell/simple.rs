@@ -134,8 +134,8 @@ impl Judge<'_> {
                 .by("G5")
                 .hint("leave the assignment out"));
         }
-        if text.contains(['$', '`']) {
-            // make expands `$(…)` in what it has from its environment, where a makefile uses the variable.
+        if text.contains(|c: char| !(c.is_alphanumeric() || " _-.,:/+@%=^*".contains(c))) {
+            // make expands `$(…)` in what it has from its environment, and puts it into lines of a shell.
             return Err(Denial::new(format!(
                 "the value of `{name}=` may become a command where a makefile or a script uses it"
             ))

@@ -1,6 +1,6 @@
 //! Tables for Maven, Gradle, sbt and similar tools.
 
-use super::{Call, Denial, Operands, Style, TASKS, TOOL, Table};
+use super::{Call, Denial, Operands, Style, TASKS, TOOL, Table, Word};
 
 pub(super) const TABLES: &[Table] = &[
     Table {
@@ -36,7 +36,15 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table { names: "lein", options: "", operands: Operands::Tasks(""), ..TASKS },
     Table {
-        names: "ktlint detekt",
+        names: "ktlint",
+        options: "-F,--format --color --relative --log-level=D -l=D --reporter={plain|json|checkstyle|html|plain-summary|sarif} --editorconfig=R --android -h,--help -v,--version \
+            !-R,--ruleset=R !-b,--baseline=R",
+        operands: Operands::Special,
+        special: Some(ktlint),
+        ..TOOL
+    },
+    Table {
+        names: "detekt",
         options: "-F,--format --color --relative --parallel --log-level=D -l=D --reporter={plain|json|checkstyle|html|plain-summary|sarif} --editorconfig=R --android --fail-fast --auto-correct -h,--help -v,--version --excludes=D --includes=D --build-upon-default-config \
             !-R,--ruleset=R !-c,--config=R !-p,--plugins=P !-b,--baseline=R !-i,--input=P !-r,--report=P",
         operands: Operands::WrittenWith("-F,--auto-correct"),
@@ -49,6 +57,16 @@ pub(super) const TABLES: &[Table] = &[
         ..TOOL
     },
 ];
+
+// `ktlint src/A.kt`: some words are subcommands that write hooks of git and settings of editors.
+fn ktlint(call: &mut Call<'_>) -> Result<(), Denial> {
+    let (words, writes) = (call.operands.clone(), call.has("-F"));
+    let is_path = |word: &&Word| word.text.contains(['.', '/', '*']);
+    match words.iter().find(|word| !is_path(word)) {
+        Some(verb) => Err(call.deny(format!("`{}` is not a path: it may be a subcommand that writes", verb.text))),
+        None => words.iter().try_for_each(|word| call.formatted(word, writes)),
+    }
+}
 
 // What a task is given: names of tests and rules, and after `--` the options of a test framework that choose tests.
 fn arguments<'w>(call: &Call<'_>, words: impl Iterator<Item = &'w str>) -> Result<(), Denial> {

@@ -97,7 +97,7 @@ pub(super) const TABLES: &[Table] = &[
             Table {
                 names: "build test format restore clean list",
                 options: "-c,--configuration=D -f,--framework=D --no-restore --no-build --no-incremental -v,--verbosity,/v,/verbosity=D --nologo,-nologo,/nologo --filter=D -t,--list-tests --verify-no-changes --severity=D --no-dependencies -r,--runtime=N -l,--logger={console|trx|html|junit|GitHubActions|GithubActions} --include=D --exclude=D --blame --blame-hang --blame-hang-timeout=D --blame-crash \
-                    --collect=N --diagnostics=D --arch,-a=N --os=D -m,/m=?D -maxcpucount,/maxcpucount=?D --interactive=?D --locked-mode --use-lock-file --tl=?D -tl=?D --self-contained=?D --version-suffix=N --force --no-cache --ignore-failed-sources --include-generated --report=W \
+                    --collect=N --diagnostics=D --arch,-a={x64|x86|arm|arm64|s390x|ppc64le|riscv64|loongarch64} --os=D -m,/m=?D -maxcpucount,/maxcpucount=?D --interactive=?D --locked-mode --use-lock-file --tl=?D -tl=?D --self-contained=?D --version-suffix=N --force --no-cache --ignore-failed-sources --include-generated --report=W \
                     -warnaserror,--warnaserror,/warnaserror=?D -p:Configuration,/p:Configuration=D -p:Version,/p:Version=D -p:TreatWarningsAsErrors,/p:TreatWarningsAsErrors=D -p:CollectCoverage,/p:CollectCoverage=D -p:CoverletOutputFormat,/p:CoverletOutputFormat=D -p:Deterministic,/p:Deterministic=D -p:ContinuousIntegrationBuild,/p:ContinuousIntegrationBuild=D -p:WarningLevel,/p:WarningLevel=D -p:NoWarn,/p:NoWarn=D -h,--help --outdated --vulnerable --deprecated --include-transitive \
                     -o,--output=O --results-directory=O --artifacts-path=O \
                     !-p,--property=P !--project=R !-s,--settings=R !--source=P !--configfile=R !--test-adapter-path=L !-e,--environment=P !--diag=W !-d=P !--packages=O !--disable-build-servers !-bl=?W !--ucr !-t:=P !-target=P !-logger=P !-fl",
@@ -519,6 +519,12 @@ fn php_verb(call: &mut Call<'_>) -> Result<(), Denial> {
     let verbs = ["analyse", "analyze", "fix", "check", "process", "list-files", "describe", "clear-result-cache"];
     let words = call.operands.clone();
     let skipped = usize::from(words.first().is_some_and(|word| verbs.contains(&word.text.as_str())));
+    // What these do first is a word: others of them update the program or write into the project.
+    if let (0, Some(word), "phpstan" | "php-cs-fixer" | "rector" | "infection") =
+        (skipped, words.first(), call.name.as_str())
+    {
+        return Err(call.deny(format!("`{}` is not known to be harmless", word.text)));
+    }
     let looks = ["--dry-run", "--test"].iter().any(|option| call.has(option));
     let fixes = match call.name.as_str() {
         "phpcbf" | "pint" | "rector" => true,
