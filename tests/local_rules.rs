@@ -159,6 +159,29 @@ fn a_change_cannot_call_its_code_binary() {
 }
 
 #[test]
+fn a_link_that_leaves_through_another_link_and_every_invisible_character_are_findings() {
+    use std::os::unix::fs::symlink;
+    let project = project([]).file("d/x.txt", "one\n");
+    symlink("..", project.root().join("d/up")).unwrap();
+    project.run_git(&["add", "-A"]);
+    project.run_git(&["commit", "-q", "-m", "start"]);
+    symlink("d/up/../../x", project.root().join("out")).unwrap();
+    symlink("d/up/d/x.txt", project.root().join("inside")).unwrap();
+    let hidden = ['\u{61c}', '\u{feff}', '\u{2061}', '\u{3164}', '\u{206a}', '\u{fff9}', '\u{ad}', '\u{34f}', '\u{e0100}'];
+    let lines: String = hidden.iter().map(|c| format!("a{c}b\n")).collect();
+    // A byte order mark in front, joiners of scripts and emoji, and a variant of an ideograph are seen or needed.
+    let good = "\u{feff}first\n\u{1f469}\u{200d}\u{1f4bb} \u{2764}\u{fe0f} \u{845b}\u{e0100}\n";
+    let project = project.file("a.txt", lines).file("good.txt", good).file("na\u{202e}me.txt", "x\n");
+    project.run_git(&["add", "-A"]);
+    let checked = project.qwen(&["check", "change", "--staged"]);
+    let places: Vec<String> =
+        checked.stdout.lines().map(|line| line.split(": error [").next().unwrap().to_owned()).collect();
+    let mut expected: Vec<String> = (1..=hidden.len()).map(|n| format!("a.txt:{n}")).collect();
+    expected.extend(["na\\u{202e}me.txt:1".to_owned(), "out:1".to_owned()]);
+    assert_eq!(places, expected, "{}", checked.stdout);
+}
+
+#[test]
 fn a_secret_in_utf_16_is_found_where_it_was_added() {
     let key = format!("AKIA{}", "ABCDEFGHIJKLMNOP");
     let utf16 = |mark: &str, text: &str| {

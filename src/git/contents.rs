@@ -1,6 +1,7 @@
 //! Tells texts from binary files by what they contain, and reads the texts in binary files.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use git2::Oid;
 
@@ -12,6 +13,9 @@ use crate::path::RelPath;
 
 /// Bytes in which a NUL makes a file binary, as for git.
 const LOOKED_AT: usize = 8_000;
+
+/// The mode of a link in a tree.
+const LINK: i32 = 0o120000;
 
 /// Bytes up to which an object is read; a larger one counts as binary.
 const MOST: usize = 16 << 20;
@@ -66,6 +70,14 @@ impl Contents<'_> {
         let after = bytes.map(readable).unwrap_or_default();
         let added = (1..).zip(after.lines()).filter(|(_, line)| !before.contains(line));
         added.map(|(number, line)| (number, line.to_owned())).collect()
+    }
+
+    /// Returns the target of the link at a path of a commit, relative to the top directory.
+    pub fn link_at(&self, commit: &str, path: &str) -> Option<String> {
+        let library = self.library.as_ref()?;
+        let tree = library.revparse_single(commit).ok()?.peel_to_tree().ok()?;
+        let entry = tree.get_path(Path::new(path)).ok().filter(|entry| entry.filemode() == LINK)?;
+        Some(String::from_utf8_lossy(library.find_blob(entry.id()).ok()?.content()).into_owned())
     }
 
     fn object(&self, id: &str) -> Option<Vec<u8>> {

@@ -1,17 +1,20 @@
 //! Finds problems of a change that no model is needed for, in files that a model must not see, too.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path};
 
 use super::findings::{Finding, Source};
 use super::new_side::Shown;
 use crate::base::digest::sha256;
+use crate::hidden::is_ignorable;
 use crate::policy::protected::{fold, secret_name};
 use crate::policy::redact::{Kind, Secrets};
 use crate::recipe::file::{Confidence, LocalRule, Severity};
 
 /// Findings at most; more say nothing new.
 const MOST: usize = 100;
+
+/// Links that are followed; more go round in circles, or are meant to confuse.
+const LINKS: usize = 40;
 
 /// The mode of a link in git.
 const LINK: &str = "120000";
@@ -95,6 +98,8 @@ pub struct Rules<'a> {
     pub secrets: &'a Secrets,
     /// Tells whether what looks like a secret in the file of this path is none, by the SHA-256 of its text.
     pub is_ignored: &'a dyn Fn(&str, &str) -> bool,
+    /// Returns the target of the link at a path of the repository, as it is after the change.
+    pub link_at: &'a dyn Fn(&str) -> Option<String>,
 }
 
 /// Looks at one file of a change. `path` is relative to the workspace, `lines` are those that the change has of it.
@@ -138,13 +143,21 @@ pub fn problems(file: &Changed, path: &str, lines: Option<&Shown>, rules: &Rules
         }
     } else if file.is_link() && wants(LocalRule::Links) {
         let target = added().map(|(_, (text, _))| text).next();
-        if let Some(target) = target.filter(|target| leads_out(&full, target)) {
+        if let Some(target) = target.filter(|target| leads_out(&full, target, rules.link_at)) {
             let target: String = target.chars().filter(|c| !crate::hidden::is_foreign(*c)).take(200).collect();
             add("link-outside", Severity::Error, 1, format!("the link leads out of the repository: {target}"));
         }
-    } else if !file.is_link() && wants(LocalRule::Hidden) {
+    }
+    if wants(LocalRule::Hidden)
+        && let Some(c) = deceiving(&full)
+    {
+        let text = format!("the name has the invisible character U+{:04X}", u32::from(c));
+        add("hidden-character", Severity::Error, 1, text);
+    }
+    if !file.is_link() && !file.is_submodule() && wants(LocalRule::Hidden) {
         for (number, (text, _)) in added() {
-            if let Some(c) = text.chars().find(|c| deceives(*c)) {
+            let mark = if *number == 1 { "\u{feff}" } else { "" };
+            if let Some(c) = deceiving(text.strip_prefix(mark).unwrap_or(text)) {
                 let text = format!("the line has the invisible character U+{:04X}", u32::from(c));
                 add("hidden-character", Severity::Error, *number, text);
             }
@@ -194,26 +207,51 @@ fn secrets(path: &str, lines: Option<&Shown>, rules: &Rules<'_>) -> Vec<(u64, St
     found
 }
 
-/// Tells whether the target of a link is absolute or above the repository's top.
-fn leads_out(path: &str, target: &str) -> bool {
-    let mut depth = Path::new(path).components().count().saturating_sub(1);
-    for part in Path::new(target).components() {
-        match part {
-            Component::RootDir | Component::Prefix(_) => return true,
-            Component::ParentDir if depth == 0 => return true,
-            Component::ParentDir => depth -= 1,
-            Component::CurDir => {}
-            Component::Normal(_) => depth += 1,
+/// Tells whether the target of a link is absolute or above the repository's top, also by the links on its way.
+fn leads_out(path: &str, target: &str, link_at: &dyn Fn(&str) -> Option<String>) -> bool {
+    let owned = |target: &str| target.split('/').rev().map(str::to_owned).collect::<Vec<_>>();
+    let mut at: Vec<String> = path.split('/').map(str::to_owned).collect();
+    at.pop();
+    let (mut left, mut followed) = (owned(target), 0);
+    if target.starts_with('/') {
+        return true;
+    }
+    while let Some(part) = left.pop() {
+        match part.as_str() {
+            "" | "." => {}
+            ".." if at.pop().is_none() => return true,
+            ".." => {}
+            _ => {
+                at.push(part);
+                let Some(next) = link_at(&at.join("/")) else { continue };
+                followed += 1;
+                if next.starts_with('/') || followed > LINKS {
+                    return true;
+                }
+                at.pop();
+                left.extend(owned(&next));
+            }
         }
     }
     false
 }
 
-/// Tells whether a character changes the order of others, or is a tag or a space without width. Joiners, which scripts
-/// and emoji need, are left out.
-fn deceives(c: char) -> bool {
-    matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'
-        | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
+/// Returns the first character of a text that changes the order of others or cannot be seen. Joiners, which scripts and
+/// emoji need, are left out, and so is the selector of a variant behind an ideograph.
+fn deceiving(text: &str) -> Option<char> {
+    let mut before = None;
+    text.chars().find(|c| {
+        let is_ideograph = |c: char| matches!(c, '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}');
+        let is_variant = ('\u{e0100}'..='\u{e01ef}').contains(c) && before.is_some_and(is_ideograph);
+        before = Some(*c);
+        let is_control = matches!(c, '\u{fff9}'..='\u{fffb}');
+        !is_variant && !is_needed(*c) && (is_control || is_ignorable(*c))
+    })
+}
+
+/// Tells whether scripts or emoji need a character that cannot be seen: joiners, and selectors of variants.
+fn is_needed(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{180b}'..='\u{180f}' | '\u{17b4}' | '\u{17b5}')
 }
 
 #[cfg(test)]
@@ -224,7 +262,7 @@ mod tests {
     fn rules(raw: &str, diff: &str) -> Vec<String> {
         let side = new_side(diff);
         let secrets = Secrets::new(&std::collections::BTreeMap::new(), &[]).unwrap();
-        let rules = Rules { wanted: &LocalRule::ALL, secrets: &secrets, is_ignored: &|_, _| false };
+        let rules = Rules { wanted: &LocalRule::ALL, secrets: &secrets, is_ignored: &|_, _| false, link_at: &|_| None };
         let problems = |file: &Changed| {
             let path = String::from_utf8_lossy(&file.path);
             problems(file, &path, side.get(&*path), &rules)

@@ -1,6 +1,6 @@
 //! Reads a change under review from git.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
@@ -17,7 +17,7 @@ use crate::recipe::file::{Context, DiffKind, Generated, LocalRule, Text};
 use crate::run::recipe::from_hook::{git_of, is_generated, says_generated};
 use crate::verify::findings::Finding;
 use crate::verify::local::{self, Changed, Rules};
-use crate::verify::new_side::{NewSide, new_side};
+use crate::verify::new_side::{NewSide, Shown, new_side};
 use crate::verify::review::{Class, Listed, NotLookedAt, Review};
 
 /// The tree without files, for a repository without a commit.
@@ -98,6 +98,8 @@ struct Asked {
     /// Words that name the change.
     change: Vec<OsString>,
     files: Vec<Classed>,
+    /// The commit that has the files which are not changed.
+    right: String,
     _index: Option<Marked>,
 }
 
@@ -186,7 +188,8 @@ impl ChangeReader<'_> {
         }
         let prefix = &repository.prefix;
         let relative = (!prefix.is_root()).then(|| format!("--relative={prefix}/"));
-        Ok(Asked { git, relative, change, files, _index })
+        let right = range.filter(|_| kind == DiffKind::Range).and_then(right_of).unwrap_or_else(|| "HEAD".to_owned());
+        Ok(Asked { git, relative, change, files, right, _index })
     }
 
     /// Returns the commit that a change starts from: what it says of a file, the change cannot say of itself.
@@ -228,7 +231,12 @@ impl ChangeReader<'_> {
             }
         }
         let is_ignored = |path: &str, digest: &str| self.policy.ignores_secret(path, digest);
-        let rules = Rules { wanted: rules, secrets: self.secrets, is_ignored: &is_ignored };
+        let links = links(&inside, |path| shown.get(path).or_else(|| unseen.get(path)));
+        let link_at = |path: &str| match links.get(path) {
+            Some(target) => target.clone(),
+            None => contents.link_at(&asked.right, path),
+        };
+        let rules = Rules { wanted: rules, secrets: self.secrets, is_ignored: &is_ignored, link_at: &link_at };
         let found = inside.iter().flat_map(|(file, path, _)| {
             let lines = shown.get(path).or_else(|| unseen.get(path));
             local::problems(file, path, lines, &rules)
@@ -260,6 +268,16 @@ impl ChangeReader<'_> {
         };
         (file, inside.to_string_lossy(), class)
     }
+}
+
+/// Returns what a change makes of paths: the targets of links, `None` of other files.
+fn links<'s>(files: &[&Classed], side: impl Fn(&str) -> Option<&'s Shown>) -> BTreeMap<String, Option<String>> {
+    let target = |file: &Changed, path: &str| {
+        let line = side(path).filter(|_| file.is_link())?.values().next()?;
+        Some(line.0.clone())
+    };
+    let entry = |(file, path, _): &&Classed| (String::from_utf8_lossy(&file.path).into_owned(), target(file, path));
+    files.iter().map(entry).collect()
 }
 
 /// A file of a change, its path as findings name it, and why a model is not shown it.
