@@ -62,3 +62,69 @@ fn a_recipe_test_judges_answer_change_and_amounts_and_runs_commands_beside_hidde
     assert_eq!(outcome.code, 64, "{}{}", outcome.stdout, outcome.stderr);
     insta::assert_snapshot!(outcome.stdout);
 }
+
+/// A recipe with one test, whose answer names what a file of the project holds.
+fn with_a_test(fixture: &str, transcript: &str) -> Project {
+    let recipe = format!(
+        "recipe: 1\nname: look\ndescription: Look.\nlimits: {{cost_usd: 1}}\ncontext: [{{name: text, file: notes.txt, on_empty: continue}}]\n\
+         prompt: 'Look. {{{{ context.text }}}}'\nneeds: {{tools: []}}\ntests:\n  \
+         - {{name: one, fixture: {fixture}, transcript: {transcript}, expect: {{contains: [seen]}}}}\n"
+    );
+    let script = json!({"origin": "written by hand", "turns": [{"text": "seen"}]}).to_string();
+    let project = Project::new().file("r/look.yaml", recipe).file("r/script.json", script);
+    project.file("r/f/base/notes.txt", "notes\n").git()
+}
+
+#[test]
+fn a_test_leads_nowhere_outside_of_its_repository() {
+    let outside = "r/../../beside/x";
+    for (fixture, transcript, named) in [
+        ("../../beside/x", "script.json", outside),
+        ("/tmp", "script.json", "/tmp"),
+        ("away", "script.json", "r/away"),
+        ("f", "../../beside/x/new.jsonl", "r/../../beside/x/new.jsonl"),
+    ] {
+        let project = with_a_test(fixture, transcript);
+        std::fs::create_dir_all(project.root().join("../beside/x/base")).unwrap();
+        std::os::unix::fs::symlink("../../beside/x", project.root().join("r/away")).unwrap();
+        let outcome = project.qwen(&["recipe", "test", "r/look.yaml"]);
+        assert_eq!(outcome.code, 64, "{fixture}: {}{}", outcome.stdout, outcome.stderr);
+        let expected = format!("{named} leads out of the repository");
+        assert!(outcome.stdout.contains(&expected), "{fixture}: {}", outcome.stdout);
+    }
+}
+
+#[test]
+fn a_link_of_a_fixture_is_copied_as_a_link() {
+    let project = with_a_test("f", "script.json");
+    let secret = project.beside("secret.txt");
+    std::fs::write(&secret, "hunter2\n").unwrap();
+    let link = project.root().join("r/f/base/notes.txt");
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(&secret, &link).unwrap();
+    let outcome = project.qwen(&["recipe", "test", "r/look.yaml"]);
+    assert_eq!(outcome.code, 64, "{}{}", outcome.stdout, outcome.stderr);
+    assert!(!outcome.stdout.contains("hunter2") && outcome.stdout.contains("notes.txt"), "{}", outcome.stdout);
+}
+
+#[test]
+fn a_program_of_the_checkout_is_not_started_for_a_test() {
+    let mark = "#!/bin/sh\nenv > \"$0.ran\"\nexec /usr/bin/git \"$@\"\n";
+    let project = with_a_test("f", "script.json").executable("tools/git", mark);
+    let path = format!("{}:{}", project.root().join("tools").display(), std::env::var("PATH").unwrap());
+    let outcome = project.env("PATH", &path).qwen(&["recipe", "test", "r/look.yaml"]);
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+}
+
+#[test]
+fn the_policy_of_a_fixture_gives_a_network_only_in_a_trusted_checkout() {
+    let policy = "version: 1\nextends: builtin:read-only\nnetwork: {shell: any}\n";
+    let project = with_a_test("f", "script.json").file("r/f/policy.yaml", policy);
+    project.run_git(&["add", "-A"]);
+    project.run_git(&["commit", "-q", "-m", "policy"]);
+    let outcome = project.qwen(&["recipe", "test", "r/look.yaml"]);
+    assert_eq!(outcome.code, 64, "{}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.contains("policy.yaml: `network` needs a trusted checkout"), "{}", outcome.stdout);
+    let plain = project.file("r/f/policy.yaml", "version: 1\nextends: builtin:read-only\n");
+    assert_eq!(plain.qwen(&["recipe", "test", "r/look.yaml"]).code, 0);
+}

@@ -19,6 +19,7 @@ mod mcp;
 mod policy;
 mod recipe;
 mod recipe_case;
+mod recipe_fixture;
 mod recipe_show;
 mod recipe_test;
 mod report;

@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::recipe_fixture::{Surroundings, copy};
 use crate::cli::RunArgs;
 use crate::emit::{Format, Screen};
 use crate::exit::Exit;
-use crate::git::{Git, GitError};
+use crate::git::{Git, GitError, Programs};
 use crate::recipe::cases::{TestCase, TestCheck};
 use crate::recipe::expected;
 use crate::recipe::file::{Given, Text};
@@ -36,6 +37,9 @@ use crate::workspace::temporary::Temporary;
 /// Variables that a test may see: what toolchains need.
 const KEPT: [&str; 5] = ["PATH", "TMPDIR", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"];
 
+/// Keys of models' servers, besides those whose names begin with ours.
+const MODEL_KEYS: [&str; 2] = ["DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY"];
+
 /// What a command of `checks` may take.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
@@ -48,6 +52,12 @@ pub(super) enum CaseError {
     /// There is no such directory.
     #[error("the fixture {0} does not exist: make that directory, with the project's files under base/")]
     NoFixture(String),
+    /// A path leads out of the repository.
+    #[error("{0} leads out of the repository: the fixture and the transcript of a test are part of it")]
+    Outside(String),
+    /// The policy of a fixture does not count.
+    #[error("{path}: {why}")]
+    Policy { path: String, why: String },
     /// A file cannot be copied or made.
     #[error("{path}: {cause}")]
     File { path: String, cause: std::io::Error },
@@ -62,7 +72,7 @@ pub(super) enum CaseError {
     Checks(Failure),
 }
 
-fn at(path: &Path) -> impl Fn(std::io::Error) -> CaseError + '_ {
+pub(super) fn at(path: &Path) -> impl Fn(std::io::Error) -> CaseError + '_ {
     |cause| CaseError::File { path: path.display().to_string(), cause }
 }
 
@@ -70,16 +80,20 @@ fn at(path: &Path) -> impl Fn(std::io::Error) -> CaseError + '_ {
 pub(super) struct CaseProject {
     temporary: Temporary,
     fixture: PathBuf,
+    policy: String,
+    /// Programs outside the checkout that the recipe is in.
+    programs: Programs,
 }
 
 impl CaseProject {
     /// Makes the project of a case from its fixture, a directory.
-    pub(super) fn make(fixture: PathBuf) -> Result<CaseProject, CaseError> {
+    pub(super) fn make(fixture: PathBuf, around: &Surroundings) -> Result<CaseProject, CaseError> {
         if !fixture.is_dir() {
             return Err(CaseError::NoFixture(fixture.display().to_string()));
         }
         let temporary = Temporary::new("recipe-").map_err(at(&std::env::temp_dir()))?;
-        let project = CaseProject { temporary, fixture };
+        let policy = around.policy(&fixture, &temporary.path().join("policy.yaml"))?;
+        let project = CaseProject { temporary, fixture, policy, programs: around.programs.clone() };
         let directory = project.directory();
         std::fs::create_dir(&directory).map_err(at(&directory))?;
         project.fill()?;
@@ -90,13 +104,8 @@ impl CaseProject {
         self.temporary.path().join("project")
     }
 
-    fn policy(&self) -> String {
-        let policy = self.fixture.join("policy.yaml");
-        if policy.is_file() { policy.display().to_string() } else { "builtin:ci-dev".to_owned() }
-    }
-
     fn git(&self) -> Git {
-        Git::new(&self.directory())
+        Git::with(&self.programs, &self.directory())
             .with_filters_off()
             .config("user.name", "Fixture")
             .config("user.email", "fixture@example.com")
@@ -144,7 +153,7 @@ impl CaseProject {
         arguments.context.bare = true;
         arguments.changes.dry_run = true;
         arguments.output.output_format = Some(Format::Result);
-        arguments.policy.policy = Some(self.policy());
+        arguments.policy.policy = Some(self.policy.clone());
         for (name, given) in case.params.iter().flatten() {
             let texts = match given {
                 Given::One(text) => std::slice::from_ref(text),
@@ -171,9 +180,12 @@ impl CaseProject {
         }
         let of_model = |name: &str| {
             let names = ["QWEN_", "OPENAI_"].iter().any(|start| name.starts_with(start));
-            with_model && (names || name.ends_with("_API_KEY") || name.to_ascii_uppercase().ends_with("_PROXY"))
+            let is_key = MODEL_KEYS.contains(&name);
+            with_model && (names || is_key || name.to_ascii_uppercase().ends_with("_PROXY"))
         };
         quiet.variables.retain(|name, _| KEPT.contains(&name.as_str()) || of_model(name));
+        let path = self.programs.path_variable().to_string_lossy().into_owned();
+        quiet.variables.insert("PATH".to_owned(), path);
         let home = self.temporary.path().join("home");
         quiet.variables.insert("HOME".to_owned(), home.display().to_string());
         quiet.home = Some(home);
@@ -220,7 +232,7 @@ impl CaseProject {
     /// Runs commands on the project by the test's policy, and returns what is not as expected.
     async fn check(&self, checks: &[TestCheck], environment: &Environment) -> Result<Vec<String>, Failure> {
         let place = Place::open(Some(&self.directory()), environment)?;
-        let policy = place.policy(Some(&self.policy()), false, environment)?.policy;
+        let policy = place.policy(Some(&self.policy), false, environment)?.policy;
         let facts = place.facts(environment);
         let demand = demand(&RunArgs::default(), &policy)?;
         let runner = Runner::new(RunnerOptions {
@@ -272,22 +284,6 @@ async fn outcome(check: &TestCheck, action: &Action, runner: &Runner, site: &che
 
 fn command(words: &[Text]) -> String {
     words.iter().map(|word| quoted(word.as_str())).collect::<Vec<_>>().join(" ")
-}
-
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            if !target.is_dir() {
-                std::fs::create_dir(&target)?;
-            }
-            copy(&entry.path(), &target)?;
-        } else {
-            std::fs::copy(entry.path(), &target)?;
-        }
-    }
-    Ok(())
 }
 
 /// Standard output of a run, kept.

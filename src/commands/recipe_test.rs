@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::console::print;
 use super::recipe_case::{CaseError, CaseProject};
+use super::recipe_fixture::{Surroundings, named};
 use crate::emit::safe::{brief, escape};
 use crate::exit::Exit;
 use crate::recipe::Recipe;
@@ -24,6 +25,7 @@ pub(super) async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let (mut passed, mut failed) = (0, 0);
+    let around = Surroundings::open(environment)?;
     for file in files {
         let shown = file.display().to_string();
         let recipe = match recipe_of(&shown, environment) {
@@ -45,7 +47,7 @@ pub(super) async fn run(
                 print(out, &format!("skip {}: no `transcript`, so only `qwen recipe eval` runs it\n", escape(&name)))?;
                 continue;
             };
-            let problems = match one(file, test, transcript, record, environment).await {
+            let problems = match one((file, test), transcript, record, &around, environment).await {
                 Ok(problems) => problems,
                 Err(error) => vec![error.to_string()],
             };
@@ -80,16 +82,17 @@ pub(super) fn recipe_of(file: &str, environment: &Environment) -> Result<Recipe,
 }
 
 async fn one(
-    file: &Path,
-    test: &TestCase,
+    (file, test): (&Path, &TestCase),
     transcript: &Text,
     record: bool,
+    around: &Surroundings,
     environment: &Environment,
 ) -> Result<Vec<String>, CaseError> {
-    let directory = file.parent().unwrap_or(Path::new("."));
-    let project = CaseProject::make(directory.join(test.fixture.as_str()))?;
+    let whole = environment.cwd.join(file);
+    let directory = whole.parent().unwrap_or(&environment.cwd);
+    let project = CaseProject::make(named(directory, test.fixture.as_str(), &environment.cwd)?, around)?;
     let mut arguments = project.arguments(file, test);
-    let path = directory.join(transcript.as_str());
+    let path = named(directory, transcript.as_str(), &environment.cwd)?;
     match transcript.value.ends_with(".jsonl") {
         true if record => arguments.test.record = Some(path),
         true => arguments.test.replay = Some(path),

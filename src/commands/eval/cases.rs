@@ -1,6 +1,7 @@
 //! Collects what `qwen recipe eval` runs: the recipes with their cases, and what tells one case from another.
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -10,6 +11,7 @@ use crate::base::digest::sha256;
 use crate::batch::evaluation::{CaseFacts, Design};
 use crate::bounded;
 use crate::cli::eval::EvalArgs;
+use crate::commands::recipe_fixture::named;
 use crate::commands::recipe_test::recipe_of;
 use crate::event::RecipeFacts;
 use crate::recipe::Recipe;
@@ -98,8 +100,9 @@ fn subject(file: PathBuf, recipe: Recipe, args: &EvalArgs, environment: &Environ
     let plain = RecipeFile { tests: None, ..recipe.file.clone() };
     let behaviour = sha256(json!(plain).to_string().as_bytes());
     let wishes = recipe.file.model.clone().unwrap_or_default();
-    let directory = file.parent().unwrap_or(Path::new(".")).to_path_buf();
+    let directory = environment.cwd.join(&file).parent().unwrap_or(&environment.cwd).to_path_buf();
     let mut cases = recipe.file.tests.clone().unwrap_or_default();
+    let own = cases.len();
     if let Some(path) = &args.cases_file {
         let more = cases_of(path, environment)?;
         cases.extend(more);
@@ -108,8 +111,14 @@ fn subject(file: PathBuf, recipe: Recipe, args: &EvalArgs, environment: &Environ
             .map_err(crate::run::error::RecipeError::Wrong)?;
     }
     let wanted = |case: &TestCase| args.cases.is_empty() || args.cases.contains(&case.name.value);
-    let cases = cases.into_iter().filter(|case| case.is_evaluated() && wanted(case));
-    let cases = cases.map(|case| one(case, &directory)).collect::<Result<_, EvalError>>()?;
+    let cases = cases.into_iter().enumerate().filter(|(_, case)| case.is_evaluated() && wanted(case));
+    let cases = cases.map(|(at, case)| {
+        // Those of `--cases` are found already.
+        let fixture = case.fixture.as_str();
+        let fixture = if at < own { named(&directory, fixture, &environment.cwd)? } else { PathBuf::from(fixture) };
+        one(case, fixture)
+    });
+    let cases = cases.collect::<Result<_, EvalError>>()?;
     let (is_cold, seed) = (wishes.temperature == Some(0.0), wishes.seed);
     Ok(Subject { file, recipe, facts, behaviour, is_cold, seed, cases })
 }
@@ -123,13 +132,12 @@ fn cases_of(path: &Path, environment: &Environment) -> Result<Vec<TestCase>, Eva
     let mut cases = parse_cases(&shown, &text).map_err(EvalError::Cases)?;
     let directory = whole.parent().unwrap_or(Path::new("."));
     for case in &mut cases {
-        case.fixture.value = directory.join(&case.fixture.value).display().to_string();
+        case.fixture.value = named(directory, &case.fixture.value, &environment.cwd)?.display().to_string();
     }
     Ok(cases)
 }
 
-fn one(case: TestCase, directory: &Path) -> Result<Case, EvalError> {
-    let fixture = directory.join(case.fixture.as_str());
+fn one(case: TestCase, fixture: PathBuf) -> Result<Case, EvalError> {
     if !fixture.is_dir() {
         return Err(EvalError::NoFixture { case: case.name.value, fixture: fixture.display().to_string() });
     }
@@ -148,13 +156,17 @@ fn one(case: TestCase, directory: &Path) -> Result<Case, EvalError> {
 
 /// Collects the digests of the files of a layer by their path below the fixture.
 fn collect(fixture: &Path, path: &Path, files: &mut BTreeMap<String, String>) -> std::io::Result<()> {
-    if path.is_dir() {
+    let Ok(found) = path.symlink_metadata() else { return Ok(()) };
+    if found.is_dir() {
         for entry in std::fs::read_dir(path)? {
             collect(fixture, &entry?.path(), files)?;
         }
-    } else if path.is_file() {
-        let name = path.strip_prefix(fixture).unwrap_or(path).display().to_string();
-        files.insert(name, sha256(&bounded::regular(path, bounded::PRODUCT)?));
+        return Ok(());
     }
+    let content = match found.is_symlink() {
+        true => std::fs::read_link(path)?.into_os_string().into_vec(),
+        false => bounded::regular(path, bounded::PRODUCT)?,
+    };
+    files.insert(path.strip_prefix(fixture).unwrap_or(path).display().to_string(), sha256(&content));
     Ok(())
 }

@@ -22,6 +22,7 @@ use crate::batch::plan::{self, Batch, Source};
 use crate::batch::tally::{Stop, Tally};
 use crate::bounded;
 use crate::checkouts::refuse_links;
+use crate::commands::recipe_fixture::Surroundings;
 use crate::cli::eval::{EvalArgs, EvalFormat, GateArgs};
 use crate::emit::{BatchFormat, Known, Progress, Screen, Verbosity, evaluation as shown, to_pretty};
 use crate::event::RunError;
@@ -59,7 +60,8 @@ pub(super) fn run(args: &EvalArgs, environment: &Environment, out: &mut dyn Writ
     if args.replay && left.iter().all(|left| *left == Left::Nothing) {
         return Err(EvalError::NothingRecorded(args.out.display().to_string()).into());
     }
-    let runs = Runs { planned: &planned, left: &left, folder: &folder, environment };
+    let around = Surroundings::open(environment)?;
+    let runs = Runs { planned: &planned, left: &left, folder: &folder, around: &around, environment };
     let stopped = work(args, &runs, out)?;
     let outcomes = planned.iter().map(|planned| planned.outcome(&folder)).collect::<Result<Vec<_>, _>>()?;
     let names = models.iter().map(|model| runs::name(model.as_deref()).to_owned()).collect();

@@ -14,6 +14,7 @@ use crate::batch::item::Item;
 use crate::batch::plan::files;
 use crate::bounded;
 use crate::commands::recipe_case::CaseProject;
+use crate::commands::recipe_fixture::Surroundings;
 use crate::emit::Report;
 use crate::exit::Exit;
 use crate::run::error::Failure;
@@ -151,6 +152,8 @@ pub(super) struct Runs<'a> {
     pub(super) left: &'a [Left],
     /// Where recordings and records are.
     pub(super) folder: &'a BatchFolder,
+    /// The checkout around the recipes.
+    pub(super) around: &'a Surroundings,
     /// The environment of this process.
     pub(super) environment: &'a Environment,
 }
@@ -174,7 +177,7 @@ impl Work for Runs<'_> {
 
 impl Runs<'_> {
     async fn one(&self, planned: &Planned<'_>, left: Left, seat: &Seat<'_>) -> Result<Box<Report>, Failure> {
-        let project = CaseProject::make(planned.case.fixture.clone()).map_err(EvalError::from)?;
+        let project = CaseProject::make(planned.case.fixture.clone(), self.around).map_err(EvalError::from)?;
         let mut arguments = project.arguments(&planned.subject.file, &planned.case.case);
         arguments.model.model = planned.model.map(str::to_owned);
         arguments.model.seed = planned.subject.seed.is_none().then_some(u64::from(planned.run));

@@ -1,0 +1,114 @@
+//! Finds the fixtures and transcripts of a recipe's tests and copies fixtures. Whoever wrote the checkout wrote them: they
+//! lead nowhere else, and their policies give nothing that takes trust.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::checkouts::checkouts_around;
+use crate::commands::recipe_case::{CaseError, at};
+use crate::git::Programs;
+use crate::policy::file::{Extends, PolicyFile, Unanalysable};
+use crate::run::Failure;
+use crate::run::place::Place;
+use crate::run::rules::trust::Trusted;
+use crate::settings::Environment;
+
+/// Where the recipes under test are, and whose files count there.
+pub(super) struct Surroundings {
+    top: PathBuf,
+    trusted: Trusted,
+    /// Programs outside the checkout.
+    pub(super) programs: Programs,
+}
+
+impl Surroundings {
+    /// Looks at the checkout around the current directory.
+    pub(super) fn open(environment: &Environment) -> Result<Surroundings, Failure> {
+        let place = Place::open(None, environment)?;
+        let trusted = place.trusted(environment)?;
+        Ok(Surroundings { top: place.top().to_path_buf(), trusted, programs: place.checkout.programs.clone() })
+    }
+
+    /// Returns the policy of a fixture: its own, else a built-in one. A change under review gets it from the trusted commit,
+    /// copied to `copy`; that of a checkout which is not trusted gives no network, no variables and no server.
+    pub(super) fn policy(&self, fixture: &Path, copy: &Path) -> Result<String, CaseError> {
+        if fixture.join("policy.yaml").symlink_metadata().is_err() {
+            return Ok("builtin:ci-dev".to_owned());
+        }
+        let path = named(fixture, "policy.yaml", fixture)?;
+        let shown = path.display().to_string();
+        if self.trusted.checkout {
+            return Ok(shown);
+        }
+        let failed = |why: String| CaseError::Policy { path: shown.clone(), why };
+        let text = self.trusted.named_text(&self.top, &path.canonicalize().map_err(at(&path))?).map_err(failed)?;
+        if self.trusted.tree.is_none() {
+            let file = PolicyFile::parse(&shown, &text).map_err(|error| failed(error.to_string()))?;
+            if let Some(key) = gives(&file) {
+                return Err(failed(format!("`{key}` needs a trusted checkout: run `qwen policy trust`")));
+            }
+        }
+        std::fs::write(copy, text).map_err(at(copy))?;
+        Ok(copy.display().to_string())
+    }
+}
+
+/// Names the key by which a policy gives more than files and commands in a sandbox.
+fn gives(policy: &PolicyFile) -> Option<&'static str> {
+    let shell = policy.shell.as_ref();
+    let extends_file = matches!(policy.extends, Some(Extends::File { .. }));
+    let is_sandboxed = |unanalysable: &Unanalysable| *unanalysable != Unanalysable::Deny;
+    [
+        (extends_file, "extends"),
+        (policy.network.is_some(), "network"),
+        (policy.mcp.is_some(), "mcp"),
+        (policy.sandbox.is_some(), "sandbox"),
+        (shell.is_some_and(|shell| shell.env.is_some()), "shell.env"),
+        (shell.is_some_and(|shell| shell.unanalysable.as_ref().is_some_and(is_sandboxed)), "shell.unanalysable"),
+    ]
+    .into_iter()
+    .find_map(|(is_there, key)| is_there.then_some(key))
+}
+
+/// Returns a path that a file in this directory names: in the checkout around it, else below the current directory or
+/// the file's own. Links count as what they lead to.
+pub(super) fn named(directory: &Path, name: &str, cwd: &Path) -> Result<PathBuf, CaseError> {
+    let path = directory.join(name);
+    // Of a file that is to be made, its directory decides.
+    let existing = path.ancestors().find(|path| path.symlink_metadata().is_ok()).unwrap_or(directory);
+    let is_inside = || -> io::Result<bool> {
+        let (directory, cwd, existing) = (directory.canonicalize()?, cwd.canonicalize()?, existing.canonicalize()?);
+        let of_checkout = checkouts_around(&directory).next();
+        let top = of_checkout.unwrap_or(if directory.starts_with(&cwd) { &cwd } else { &directory });
+        Ok(existing.starts_with(top))
+    };
+    match Path::new(name).is_absolute() || !is_inside().unwrap_or(false) {
+        true => Err(CaseError::Outside(path.display().to_string())),
+        false => Ok(path),
+    }
+}
+
+/// Copies a layer of a fixture over a project. Links are copied as links: neither their targets nor what they point at in
+/// the project is read or written.
+pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(from)? {
+        let (entry, target) = entry.map(|entry| (entry.path(), to.join(entry.file_name())))?;
+        let kind = entry.symlink_metadata()?.file_type();
+        let there = target.symlink_metadata().ok();
+        if there.as_ref().is_some_and(|there| !(there.is_dir() && kind.is_dir())) {
+            let is_directory = there.is_some_and(|there| there.is_dir());
+            if is_directory { std::fs::remove_dir_all(&target)? } else { std::fs::remove_file(&target)? }
+        }
+        if kind.is_dir() {
+            std::fs::DirBuilder::new().recursive(true).create(&target)?;
+            copy(&entry, &target)?;
+        } else if kind.is_symlink() {
+            std::os::unix::fs::symlink(std::fs::read_link(&entry)?, &target)?;
+        } else if kind.is_file() {
+            std::fs::copy(&entry, &target)?;
+        } else {
+            return Err(io::Error::other(format!("{} is neither a file nor a directory", entry.display())));
+        }
+    }
+    Ok(())
+}
