@@ -140,16 +140,22 @@ pub struct CardSampling {
     pub repetition_penalty: Option<f64>,
 }
 
+/// Sampling by the beginning of a model's name and a word in it; the first row that fits holds. From the models' cards.
+const CARDS: [(&str, &str, CardSampling); 6] = [
+    ("qwen3-coder-next", "", CardSampling { temperature: 1.0, top_p: 0.95, top_k: 40, repetition_penalty: None }),
+    ("qwen3-coder", "", CardSampling { temperature: 0.7, top_p: 0.8, top_k: 20, repetition_penalty: Some(1.05) }),
+    ("qwen2.5-coder", "", CardSampling { temperature: 0.7, top_p: 0.8, top_k: 20, repetition_penalty: Some(1.05) }),
+    ("qwen3-", "thinking", CardSampling { temperature: 0.6, top_p: 0.95, top_k: 20, repetition_penalty: None }),
+    ("qwen3-", "instruct", CardSampling { temperature: 0.7, top_p: 0.8, top_k: 20, repetition_penalty: None }),
+    // It thinks unless it is told not to.
+    ("qwen3-", "", CardSampling { temperature: 0.6, top_p: 0.95, top_k: 20, repetition_penalty: None }),
+];
+
 /// Returns the sampling that the model's card asks for.
 pub fn card_sampling(name: &str) -> Option<CardSampling> {
     let normal = normal_name(name);
-    if normal.starts_with("qwen3-coder-next") {
-        Some(CardSampling { temperature: 1.0, top_p: 0.95, top_k: 40, repetition_penalty: None })
-    } else if normal.starts_with("qwen3-coder") || normal.starts_with("qwen2.5-coder") {
-        Some(CardSampling { temperature: 0.7, top_p: 0.8, top_k: 20, repetition_penalty: Some(1.05) })
-    } else {
-        None
-    }
+    let fits = |row: &&(&str, &str, CardSampling)| normal.starts_with(row.0) && normal.contains(row.1);
+    CARDS.iter().find(fits).map(|(_, _, sampling)| *sampling)
 }
 
 /// Tells whether a model writes its calls into the text whatever its server does. Such a model gets the tools in the
@@ -177,6 +183,17 @@ mod tests {
         for (name, expected) in table {
             assert_eq!(normal_name(name), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn a_family_is_sampled_as_its_card_says() {
+        let temperature = |name| card_sampling(name).map(|card| (card.temperature, card.top_p, card.top_k));
+        assert_eq!(temperature("Qwen/Qwen3-Coder-Next-FP8"), Some((1.0, 0.95, 40)));
+        assert_eq!(temperature("qwen3-coder:30b"), Some((0.7, 0.8, 20)));
+        assert_eq!(temperature("Qwen/Qwen3-Next-80B-A3B-Instruct"), Some((0.7, 0.8, 20)));
+        assert_eq!(temperature("Qwen3-30B-A3B-Thinking-2507"), Some((0.6, 0.95, 20)));
+        assert_eq!(temperature("qwen3:8b"), Some((0.6, 0.95, 20)));
+        assert_eq!(temperature("llama-4"), None);
     }
 
     #[test]
