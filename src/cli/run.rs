@@ -49,6 +49,9 @@ pub struct RunArgs {
     /// Set where a hook of git's asks, never by a flag.
     #[arg(skip)]
     pub from_hook: Option<FromHook>,
+    /// People who may write to the repository started the run; set by `qwen ci github`, never by a flag.
+    #[arg(skip)]
+    pub by_writer: bool,
 }
 
 /// What a run is told by the hook that starts it.
@@ -101,6 +104,9 @@ pub struct InputArgs {
     /// Do not read standard input
     #[arg(long)]
     pub no_stdin: bool,
+    /// What the comment asks for that started the run; set by `qwen ci github`, never by a flag.
+    #[arg(skip)]
+    pub command: Option<String>,
 }
 
 /// Who answers.
@@ -203,7 +209,7 @@ pub struct PolicyArgs {
     /// Policy to apply [env: QWEN_POLICY] [default: .qwen/policy.yaml if trusted, else builtin:default]
     #[arg(long, value_name = "FILE|builtin:NAME", value_parser = not_blank)]
     pub policy: Option<String>,
-    /// What to do when the policy denies a call [default: the policy's choice, else fail]
+    /// What to do when the policy denies a call [default: the policy's choice, else fail; continue if it only answers]
     #[arg(long, value_name = "WHAT")]
     pub on_deny: Option<OnDeny>,
     /// Built-in policy by its Qwen Code name; with a policy file it only narrows [default: default]

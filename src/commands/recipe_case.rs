@@ -250,6 +250,7 @@ impl CaseProject {
             policy: &policy,
             facts,
             tier: runner.tier(),
+            only_isolated: false,
             isolation_off: demand == Demand::Off,
             digest: String::new(),
         };

@@ -45,7 +45,7 @@ pub(super) fn run(
         let sources = Sources { flags: params.to_vec(), ..Sources::default() };
         let active = surroundings.bind(recipe, &sources)?;
         // As a run would end: a need that is not granted, 60.
-        let narrowed = active.narrow(policy)?;
+        let narrowed = active.narrow(policy, active.untrusted_input(policy, true))?;
         return rendered(&active, &narrowed, &bound, &shown, out);
     }
     if shown.merged || shown.json {

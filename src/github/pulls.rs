@@ -19,6 +19,10 @@ pub struct Pull {
     pub head: String,
     /// The commit it is compared with.
     pub base: String,
+    /// The branch with the commits.
+    pub head_ref: String,
+    /// The repository of that branch, `owner/name`; `None` where it is gone.
+    pub head_repository: Option<String>,
     /// Its page.
     pub url: String,
 }
@@ -78,6 +82,8 @@ impl GitHub {
             is_open: pull.get("state").and_then(Value::as_str) == Some("open"),
             head: text("/head/sha").ok_or_else(|| missing("head"))?,
             base: text("/base/sha").ok_or_else(|| missing("base"))?,
+            head_ref: text("/head/ref").ok_or_else(|| missing("head"))?,
+            head_repository: text("/head/repo/full_name"),
             url: text("/html_url").unwrap_or_default(),
         })
     }

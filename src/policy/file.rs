@@ -419,12 +419,15 @@ pub struct IgnoredSecrets {
     pub sha256: Vec<String>,
 }
 
-/// What a run may do if its prompt contains untrusted text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, schemars::JsonSchema)]
+/// What a run may do if its prompt contains untrusted text, from the strictest on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UntrustedInput {
     /// The run may read files and answer.
     AnswerOnly,
+    /// It may also propose changes and run isolated commands, without a network; in CI only if somebody who may write
+    /// started it.
+    Propose,
     /// The run may do what the rules allow.
     Allow,
 }

@@ -172,12 +172,10 @@ impl Policy {
 
     /// Returns what a run may do whose prompt holds untrusted text.
     pub fn untrusted_input(&self) -> UntrustedInput {
-        let first = self.layers.first().and_then(|layer| layer.rules.delivery.untrusted_input);
-        let narrows = |layer: &Layer| layer.rules.delivery.untrusted_input == Some(UntrustedInput::AnswerOnly);
-        if first == Some(UntrustedInput::Allow) && !self.layers.iter().any(narrows) {
-            UntrustedInput::Allow
-        } else {
-            UntrustedInput::AnswerOnly
+        let says = |layer: &Layer| layer.rules.delivery.untrusted_input;
+        match self.layers.first().and_then(says) {
+            Some(first) => self.layers.iter().filter_map(says).fold(first, UntrustedInput::min),
+            None => UntrustedInput::AnswerOnly,
         }
     }
 

@@ -5,6 +5,8 @@
 
 use serde_json::Value;
 
+use crate::hidden::is_foreign;
+
 /// What is known about who wants a run.
 #[derive(Debug, Clone, Default)]
 pub struct Trigger<'a> {
@@ -20,7 +22,11 @@ pub struct Trigger<'a> {
     pub allowed: &'a [String],
     /// What a comment must say to start a run; `None`: any comment does.
     pub mention: Option<&'a str>,
-    /// The run can neither write, run commands nor reach out, so that anyone may start it.
+    /// The label that starts a run; `None`: any that is set.
+    pub label: Option<&'a str>,
+    /// Whose assignment starts a run; `None`: anybody's.
+    pub assignee: Option<&'a str>,
+    /// The run can neither write, run commands nor reach out, so that anyone may start it by an issue.
     pub is_harmless: bool,
 }
 
@@ -46,7 +52,7 @@ impl Trigger<'_> {
         if let Some(reason) = self.foreign_head() {
             return Verdict::Refuse(reason);
         }
-        if let Some(reason) = self.nobody_asked().or_else(|| self.without_secrets()) {
+        if let Some(reason) = self.nobody_asked() {
             return Verdict::Skip(reason);
         }
         // Time has no account, and a merge queue takes only what somebody with write access put there.
@@ -59,14 +65,26 @@ impl Trigger<'_> {
         };
         let unlisted: Vec<String> = people.into_iter().filter(|login| !self.is_listed(login)).collect();
         if let Some(bot) = unlisted.iter().find(|login| self.is_bot(login)) {
-            if self.event_name == "pull_request" {
-                return Verdict::Skip(format!("{bot} is a bot that allow-actors does not list"));
-            }
-            return Verdict::Refuse(format!("{bot} is a bot, and bots start nothing unless allow-actors lists them"));
+            return Verdict::Skip(format!("{bot} is a bot; list it in allow-actors to let it start a run"));
         }
-        // Who pushes or dispatches may write: otherwise there would be no event.
-        let needs_write = matches!(self.event_name, "push" | "workflow_dispatch");
-        if unlisted.is_empty() || needs_write || self.is_harmless { Verdict::Start } else { Verdict::Ask(unlisted) }
+        if !unlisted.is_empty() && self.comes_from_fork() {
+            let text = "the pull request comes from a fork, which gets no secrets; allow-actors lists people who may \
+                        start a run all the same";
+            return Verdict::Skip(text.to_owned());
+        }
+        let anyone = self.is_harmless && self.event_name == "issues" && self.chosen().is_none();
+        if unlisted.is_empty() || self.needs_write() || anyone { Verdict::Start } else { Verdict::Ask(unlisted) }
+    }
+
+    /// Tells whether whoever causes the event may write: otherwise there would be no event.
+    pub fn needs_write(&self) -> bool {
+        matches!(self.event_name, "push" | "workflow_dispatch")
+    }
+
+    /// Tells whether GitHub withholds the secrets of this event: from forks, and from Dependabot.
+    pub fn gets_no_secrets(&self) -> bool {
+        let is_dependabot = [self.actor, self.triggering_actor].contains(&"dependabot[bot]");
+        self.event_name == "pull_request" && (is_dependabot || self.comes_from_fork())
     }
 
     fn text(&self, pointer: &str) -> Option<&str> {
@@ -91,30 +109,35 @@ impl Trigger<'_> {
     }
 
     /// GitHub gives no secrets to a pull request of a fork, so that no model can be asked: nobody did wrong.
-    fn without_secrets(&self) -> Option<String> {
-        let head = self.event?.pointer("/pull_request/head")?;
+    fn comes_from_fork(&self) -> bool {
+        let Some(head) = self.event.and_then(|event| event.pointer("/pull_request/head")) else { return false };
         let is_own = match (head.pointer("/repo/full_name").and_then(Value::as_str), self.text("/repository/full_name"))
         {
             (Some(head), Some(own)) => head.eq_ignore_ascii_case(own),
             (None, _) | (_, None) => false,
         };
-        let is_foreign = self.event_name == "pull_request" && !is_own;
-        is_foreign.then(|| "the pull request comes from a fork, which gets no secrets".to_owned())
+        self.event_name == "pull_request" && !is_own
     }
 
-    fn is_comment(&self) -> bool {
-        matches!(
-            self.event_name,
-            "issue_comment"
-                | "commit_comment"
-                | "discussion_comment"
-                | "pull_request_review"
-                | "pull_request_review_comment"
-        )
+    /// Returns the label that was set, or who was assigned, with the input that says which starts a run.
+    fn chosen(&self) -> Option<(&str, &'static str, Option<&str>)> {
+        if !matches!(self.event_name, "issues" | "pull_request" | "pull_request_target") {
+            return None;
+        }
+        match self.text("/action")? {
+            "labeled" => Some((self.text("/label/name").unwrap_or_default(), "label", self.label)),
+            "assigned" => Some((self.text("/assignee/login").unwrap_or_default(), "assignee", self.assignee)),
+            _ => None,
+        }
     }
 
     fn nobody_asked(&self) -> Option<String> {
-        if !self.is_comment() {
+        if let Some((it, input, Some(wanted))) = self.chosen()
+            && !it.eq_ignore_ascii_case(wanted)
+        {
+            return Some(format!("the {input} is `{it}`, and the input {input} names `{wanted}`"));
+        }
+        if !is_comment(self.event_name) {
             return None;
         }
         // What is edited later, by whomever, starts nothing: only words that are new do.
@@ -122,8 +145,7 @@ impl Trigger<'_> {
             return Some(format!("the comment was {action}; only a new one starts a run"));
         }
         let mention = self.mention?;
-        let body = self.text("/comment/body").or_else(|| self.text("/review/body")).unwrap_or_default();
-        (!mentions(body, mention)).then(|| format!("the comment does not say `{mention}`"))
+        said(self.event?, mention).is_none().then(|| format!("the comment does not say `{mention}`"))
     }
 
     /// Everybody whose word the run would be.
@@ -142,10 +164,14 @@ impl Trigger<'_> {
         if !self.triggering_actor.is_empty() {
             add(self.triggering_actor)?;
         }
-        if self.is_comment() {
-            // Who corrects a comment causes the event; the words are still the author's.
+        if is_comment(self.event_name) {
             let author = self.text("/comment/user/login").or_else(|| self.text("/review/user/login"));
             add(author.ok_or("the event does not say who wrote the comment")?)?;
+            add(self.text("/sender/login").ok_or("the event does not say who caused it")?)?;
+            // The words are the author's: nobody else starts a run by them.
+            if let [first, other, ..] = &people[..] {
+                return Err(format!("{first} starts it by a comment that {other} wrote or sent; write a comment of your own"));
+            }
         }
         Ok(people)
     }
@@ -168,22 +194,57 @@ pub fn is_login(text: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-/// Tells whether a comment says a phrase by itself: not inside a word or code, and not in a line that quotes somebody
-/// else.
-fn mentions(body: &str, phrase: &str) -> bool {
-    let is_edge =
-        |c: Option<char>| c.is_none_or(|c| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '/' | '@' | '`')));
-    without_fences(body).filter(|line| !line.trim_start().starts_with('>')).any(|line| {
-        line.match_indices(phrase).any(|(at, found)| {
-            is_edge(line[..at].chars().next_back()) && is_edge(line[at + found.len()..].chars().next())
-        })
-    })
+/// Tells whether an event is a comment of somebody.
+pub fn is_comment(event_name: &str) -> bool {
+    matches!(
+        event_name,
+        "issue_comment"
+            | "commit_comment"
+            | "discussion_comment"
+            | "pull_request_review"
+            | "pull_request_review_comment"
+    )
 }
 
-/// Returns the lines of a text in Markdown that are in no fenced block. A fence that is not closed reaches to the end.
-fn without_fences(text: &str) -> impl Iterator<Item = &str> {
+/// The most bytes of what a comment asks for.
+pub const LARGEST_COMMAND: usize = 8 << 10;
+
+/// Returns what the comment of an event says behind a phrase: the rest of its line and the lines below, without lines
+/// that quote somebody else and without characters that nobody sees, cut to [`LARGEST_COMMAND`] bytes. `None` where the
+/// comment does not say the phrase by itself: not inside a word or code, and not in a quoted line.
+pub fn said(event: &Value, phrase: &str) -> Option<String> {
+    let body = ["/comment/body", "/review/body"].iter().find_map(|pointer| event.pointer(pointer)?.as_str())?;
+    let is_edge =
+        |c: Option<char>| c.is_none_or(|c| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '/' | '@' | '`')));
+    let is_quote = |line: &str| line.trim_start().starts_with('>');
+    let (rest, below) = without_fences(body).filter(|(line, _)| !is_quote(line)).find_map(|(line, below)| {
+        let mut found = line.match_indices(phrase).map(|(at, found)| (at, at + found.len()));
+        let (_, end) = found.find(|(at, end)| {
+            is_edge(line[..*at].chars().next_back()) && is_edge(line[*end..].chars().next())
+        })?;
+        Some((&line[end..], below))
+    })?;
+    let lines = std::iter::once(rest).chain(below.lines().filter(|line| !is_quote(line)));
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let mut text: String = text.chars().filter(|c| !is_foreign(*c)).collect();
+    let mut end = text.len().min(LARGEST_COMMAND);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    Some(text.trim().to_owned())
+}
+
+/// Returns the lines of a text in Markdown that are in no fenced block, each with the text below it. A fence that is not
+/// closed reaches to the end.
+fn without_fences(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut open: Option<&str> = None;
-    text.lines().filter(move |line| {
+    let mut below = text;
+    let lines = text.split_inclusive('\n').map(move |line| {
+        below = &below[line.len()..];
+        (line.trim_end_matches(['\r', '\n']), below)
+    });
+    lines.filter(move |(line, _)| {
         let line = line.trim();
         let is_mark = |c: char| line.starts_with(c);
         let mark = ['`', '~'].into_iter().find(|c| is_mark(*c));
@@ -224,27 +285,29 @@ mod tests {
     #[test]
     fn everybody_behind_an_event_is_asked_about() {
         assert_eq!(judge("issue_comment", &comment("ann", "x"), |_| ()), ask(&["ann"]));
-        assert_eq!(judge("issue_comment", &comment("eve", "x"), |_| ()), ask(&["ann", "eve"]));
         assert_eq!(judge("issues", &json!({}), |t| t.triggering_actor = "bob"), ask(&["ann", "bob"]));
-        let listed = ["Eve".to_owned(), "ann".to_owned()];
-        assert_eq!(judge("issue_comment", &comment("eve", "x"), |t| t.allowed = &listed), Verdict::Start);
+        let listed = ["Ann".to_owned()];
+        assert_eq!(judge("issue_comment", &comment("ann", "x"), |t| t.allowed = &listed), Verdict::Start);
         assert_eq!(judge("unheard_of", &json!({}), |_| ()), ask(&["ann"]));
         assert_eq!(judge("issues", &json!({}), |t| t.is_harmless = true), Verdict::Start);
+        assert_eq!(judge("issue_comment", &comment("ann", "x"), |t| t.is_harmless = true), ask(&["ann"]));
         for event in ["push", "workflow_dispatch", "schedule", "merge_group"] {
             assert_eq!(judge(event, &json!({}), |_| ()), Verdict::Start, "{event}");
         }
     }
 
     #[test]
-    fn bots_forks_wildcards_and_nobody_are_refused() {
+    fn forks_with_secrets_wildcards_and_nobody_are_refused() {
         let refused = |verdict: Verdict| assert!(matches!(verdict, Verdict::Refuse(_)), "{verdict:?}");
-        refused(judge("push", &json!({}), |t| t.actor = "renovate[bot]"));
-        refused(judge("issues", &json!({"sender": {"login": "ann", "type": "Bot"}}), |t| t.is_harmless = true));
         refused(judge("issues", &json!({}), |t| t.actor = ""));
         refused(judge("issues", &json!({}), |t| t.actor = "a/../b"));
         let all = ["*".to_owned()];
         refused(judge("issues", &json!({}), |t| t.allowed = &all));
         refused(judge("issue_comment", &json!({}), |_| ()));
+        // The words of somebody else, and a run that somebody else starts again.
+        let both = ["eve".to_owned(), "ann".to_owned()];
+        refused(judge("issue_comment", &comment("eve", "x"), |t| t.allowed = &both));
+        refused(judge("issue_comment", &comment("ann", "x"), |t| t.triggering_actor = "bob"));
         let fork =
             json!({"repository": {"full_name": "o/r"}, "pull_request": {"head": {"repo": {"full_name": "e/r"}}}});
         refused(judge("pull_request_target", &fork, |t| t.is_harmless = true));
@@ -287,15 +350,54 @@ mod tests {
     }
 
     #[test]
-    fn a_pull_request_without_secrets_is_skipped_and_not_refused() {
+    fn a_command_is_what_stands_behind_the_mention() {
+        let long = format!("/qwen {}é", "x".repeat(LARGEST_COMMAND - 1));
+        for (body, command) in [
+            ("please /qwen fix it\n\n> old words\nnow\n", Some("fix it\n\nnow")),
+            ("/qwen", Some("")),
+            ("/qwen \u{202e}\u{200b}a\u{e0041}b", Some("ab")),
+            ("/qwen do\n```\ncode\n```", Some("do\n```\ncode\n```")),
+            ("> /qwen a\n/qwen b", Some("b")),
+            (&long, Some(&long[6..LARGEST_COMMAND + 5])),
+            ("nothing", None),
+        ] {
+            assert_eq!(said(&comment("ann", body), "/qwen").as_deref(), command, "{body:?}");
+        }
+        assert_eq!(said(&json!({"review": {"body": "/qwen x"}}), "/qwen").as_deref(), Some("x"));
+    }
+
+    #[test]
+    fn only_the_label_and_the_assignee_that_inputs_name_start_a_run() {
+        let labeled = json!({"action": "labeled", "label": {"name": "qwen"}});
+        let assigned = json!({"action": "assigned", "assignee": {"login": "bob"}});
+        for (event, label, assignee, starts) in [
+            (&labeled, Some("Qwen"), None, true),
+            (&labeled, Some("other"), None, false),
+            (&labeled, None, None, true),
+            (&assigned, None, Some("bob"), true),
+            (&assigned, Some("qwen"), Some("ann"), false),
+        ] {
+            let verdict = judge("issues", event, |t| (t.label, t.assignee, t.is_harmless) = (label, assignee, true));
+            assert_eq!(verdict == ask(&["ann"]), starts, "{verdict:?}");
+            assert!(starts || matches!(verdict, Verdict::Skip(_)), "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn forks_and_bots_are_skipped_and_not_refused() {
         let pull = |head: Value| json!({"repository": {"full_name": "o/r"}, "pull_request": {"head": {"repo": head}}});
+        let skipped = |verdict: Verdict| {
+            assert!(matches!(&verdict, Verdict::Skip(why) if why.contains("allow-actors")), "{verdict:?}");
+        };
+        let ann = ["ann".to_owned()];
         for head in [json!({"full_name": "eve/r"}), json!(null)] {
-            let verdict = judge("pull_request", &pull(head), |_| ());
-            assert!(matches!(verdict, Verdict::Skip(_)), "{verdict:?}");
+            skipped(judge("pull_request", &pull(head.clone()), |_| ()));
+            assert_eq!(judge("pull_request", &pull(head), |t| t.allowed = &ann), Verdict::Start);
         }
         let own = pull(json!({"full_name": "O/r"}));
         assert_eq!(judge("pull_request", &own, |_| ()), ask(&["ann"]));
-        let bot = judge("pull_request", &own, |t| t.actor = "dependabot[bot]");
-        assert!(matches!(&bot, Verdict::Skip(why) if why.contains("allow-actors")), "{bot:?}");
+        skipped(judge("pull_request", &own, |t| t.actor = "dependabot[bot]"));
+        skipped(judge("push", &json!({}), |t| t.actor = "renovate[bot]"));
+        skipped(judge("issues", &json!({"sender": {"login": "ann", "type": "Bot"}}), |t| t.is_harmless = true));
     }
 }

@@ -5,7 +5,8 @@ use crate::base::{Code, Diagnostic, Span, Spanned};
 use crate::policy::Policy;
 use crate::policy::additions::{Additions, yaml_word};
 use crate::policy::file::{
-    CommandRule, DefaultRule, Element, HostRule, Mcp, Names, Network, Paths, PolicyFile, ReadPaths, Shell, WritePaths,
+    CommandRule, DefaultRule, Element, HostRule, Hosts, Mcp, Names, Network, Paths, PolicyFile, ReadPaths, Shell,
+    WritePaths,
 };
 use crate::policy::layers::Layer;
 use crate::tool_name::{READING, ToolId, WRITING};
@@ -84,6 +85,26 @@ pub(crate) fn layer(recipe: &str, needs: Option<&Needs>, answer_only: bool) -> R
     };
     let whole = serde_json::to_string(needs).unwrap_or_default();
     Layer::made(&format!("recipe:{recipe}"), &format!("{recipe} {answer_only} {whole}"), file)
+}
+
+/// Returns what untrusted text in the prompt takes away where the run may still propose: every way out.
+pub(crate) fn without_network() -> Result<Layer, Diagnostic> {
+    let spanned = |tool: ToolId| Spanned { value: tool.to_string(), span: Span::START };
+    let tools = WEB.into_iter().chain([ToolId::SaveMemory]);
+    let file = PolicyFile {
+        name: Some("untrusted input".to_owned()),
+        tools: Some(Names { allow: None, deny: tools.map(spanned).collect() }),
+        network: Some(Network {
+            default: Some(DefaultRule::Deny),
+            allow: Some(Vec::new()),
+            shell: Some(Hosts::Only(Vec::new())),
+            ..Network::default()
+        }),
+        mcp: Some(Mcp { default: Some(DefaultRule::Deny), ..Mcp::default() }),
+        discovered_tools: Some(Names { allow: Some(Vec::new()), deny: Vec::new() }),
+        ..PolicyFile::default()
+    };
+    Layer::made("untrusted_input: propose", "propose", file)
 }
 
 fn is_needed(list: &Option<Vec<Text>>) -> bool {

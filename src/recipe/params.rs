@@ -17,6 +17,8 @@ pub trait World {
     fn file(&self, path: &str) -> Result<String, String>;
     /// Reads the event of the CI at a JSON pointer.
     fn event(&self, pointer: &str) -> Result<Value, String>;
+    /// Returns what the comment asks for that started the run.
+    fn command(&self) -> Result<String, String>;
     /// Reads standard input.
     fn standard_input(&self) -> Result<String, String>;
     /// Returns a variable.
@@ -160,6 +162,14 @@ fn read(name: &str, param: &Param, value: &str, world: &dyn World) -> Result<Raw
             Value::Null => Ok(Raw(vec![String::new()])),
             value => from_json(&value).map(Raw).ok_or_else(|| failed(format!("@event:{pointer} is {}", kind(&value)))),
         };
+    }
+    if value == "@command" {
+        if !param.command {
+            let help = "declare it with `command: true`, or name a file with `@./command`";
+            return Err(failed("what a comment asks for needs a parameter with `command: true`".into()).help(help));
+        }
+        let text = world.command().map_err(|problem| failed(format!("@command: {problem}")))?;
+        return Ok(Raw(vec![text]));
     }
     if let Some(path) = value.strip_prefix('@') {
         let text = world.file(path).map_err(|problem| failed(format!("@{path}: {problem}")))?;
@@ -358,6 +368,9 @@ pub(crate) mod tests {
         fn file(&self, path: &str) -> Result<String, String> {
             if path == "two" { Ok("one\ntwo\n".into()) } else { Err("it does not exist".into()) }
         }
+        fn command(&self) -> Result<String, String> {
+            Ok("@fix it".into())
+        }
         fn event(&self, pointer: &str) -> Result<Value, String> {
             serde_json::json!({"issue": {"title": "Hi\n--param x=y", "labels": ["a"], "user": {}}})
                 .pointer(pointer)
@@ -454,6 +467,14 @@ pub(crate) mod tests {
                 proptest::prop_assert_eq!(values["b"].as_str(), Some("kept"));
             }
         }
+    }
+
+    #[test]
+    fn what_a_comment_asks_for_goes_to_parameters_that_say_so() {
+        let yaml = "  a: {type: string, description: A, command: true}\n";
+        assert_eq!(bound(yaml, &["a=@command"]).unwrap()["a"], "@fix it");
+        let error = bound("  a: {type: string, description: A}\n", &["a=@command"]).unwrap_err();
+        assert!(error.contains("`command: true`"), "{error}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::emit::summary::{self, PullRequest};
 use crate::event::FileReport;
 use crate::git::repository::Repository;
 use crate::git::server;
-use crate::github::{Opened, Proposed};
+use crate::github::{Opened, Proposed, Pull};
 use crate::path::RelPath;
 use crate::policy::Facts;
 use crate::policy::later::executes_later;
@@ -114,6 +114,12 @@ fn with_patch(report: &Report, patch: &[u8]) -> Vec<u8> {
 }
 
 impl Change<'_> {
+    /// Names the pull request that the change is for: it goes to a branch on top of its branch.
+    pub(super) fn based_on(&mut self, pull: &Pull) {
+        self.target.kept.push(pull.head_ref.clone());
+        self.target.base_branch = Some(pull.head_ref.clone());
+    }
+
     fn deliver(&self, how: Delivery, run_id: &str) -> Result<crate::deliver::Delivered, Failure> {
         let time = jiff::Timestamp::now().to_string();
         let site = Site {
@@ -204,8 +210,8 @@ fn is_word(text: &str) -> bool {
 
 /// Returns the first line of the commit and the title of the pull request: the recipe's, else the model's first line.
 fn subject(job: &Job, report: &Report, place: &Place, trusted: &Trusted) -> String {
-    let named = report.ran.recipe.as_ref().map(|facts| job.inputs.recipe.as_deref().unwrap_or(&facts.name));
-    let recipe = named.and_then(|word| recipe(job, place, trusted, word).ok());
+    let named = report.ran.recipe.as_ref().map(|facts| job.named_recipe().unwrap_or_else(|| facts.name.clone()));
+    let recipe = named.and_then(|word| recipe(job, place, trusted, &word).ok());
     let own = recipe.and_then(|recipe| Some(recipe.file.git.as_ref()?.subject.as_ref()?.value.clone()));
     if let Some(own) = own.filter(|own| !own.contains("{{") && !own.contains("{%")) {
         return inert(&own);
@@ -284,7 +290,7 @@ pub(super) async fn open_pull_request(
         base,
         title: &pushed.title,
         body: &body,
-        draft: job.inputs.delivery.draft.unwrap_or(wanted.draft),
+        draft: wanted.stays_draft || job.inputs.delivery.draft.unwrap_or(wanted.draft),
         labels: &wanted.labels,
     };
     let github = job.github().map_err(|error| error.to_string())?;

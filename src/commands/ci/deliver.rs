@@ -64,7 +64,7 @@ async fn deliver(job: &Job, done: &mut Done, out: &mut dyn Write) -> Result<&'st
     let recipe = same_recipe(job, &place, &trusted, &read)?;
     let chosen = policy(job, &place, &trusted)?;
     let wanted = Wanted::judge(recipe.as_ref(), &chosen.policy)?;
-    let change = match (&read.patch, &wanted.pull_request) {
+    let mut change = match (&read.patch, &wanted.pull_request) {
         (Some(patch), Some(_)) => Some(branch::judge(job, &place, &trusted, &chosen, &read.file, patch)?),
         (Some(_), None) => {
             say(out, &notice("notice", "qwen", "the change is not delivered: recipe or policy leave it out"));
@@ -74,6 +74,9 @@ async fn deliver(job: &Job, done: &mut Done, out: &mut dyn Write) -> Result<&'st
     };
     let posting = Posting::new(job, &read.file, &wanted)?;
     let pull = posting.pull(done).await?;
+    if let (Some(change), Some(pull)) = (&mut change, &pull) {
+        change.based_on(pull);
+    }
     match pull.as_ref().map(|pull| state(job, &read, pull)) {
         Some(State::Over) => {
             say(out, &notice("notice", "qwen", "the pull request is merged or closed: nothing is left to deliver"));
@@ -128,8 +131,7 @@ fn state(job: &Job, read: &Read, pull: &Pull) -> State {
 /// Returns the recipe of the run as the trusted commit has it here; another one is refused.
 fn same_recipe(job: &Job, place: &Place, trusted: &Trusted, read: &Read) -> Result<Option<Recipe>, Failure> {
     let Some(facts) = &read.file.result.ran.recipe else { return Ok(None) };
-    let word = job.inputs.recipe.as_deref().unwrap_or(&facts.name);
-    let found = recipe(job, place, trusted, word)?;
+    let found = recipe(job, place, trusted, &job.named_recipe().unwrap_or_else(|| facts.name.clone()))?;
     match found.facts() == *facts {
         true => Ok(Some(found)),
         false => Err(ProposalError::OtherRecipe(facts.name.clone()).into()),

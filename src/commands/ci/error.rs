@@ -23,6 +23,21 @@ pub(in crate::commands) enum CiError {
     /// A prompt has no parameters.
     #[error("params are given without a recipe")]
     ParamsAlone,
+    /// Recipe and commands exclude each other.
+    #[error("commands are given together with recipe or prompt")]
+    CommandsAndTask,
+    /// A command is what follows the mention.
+    #[error("commands are given without mention")]
+    CommandsWithoutMention,
+    /// The comment asks for nothing.
+    #[error("the comment says nothing after `{0}`")]
+    EmptyCommand(String),
+    /// The checkout is another commit.
+    #[error("the checkout is {found}, and the pull request's last commit is {head}")]
+    OtherCheckout { found: String, head: String },
+    /// Strangers' files are not changed.
+    #[error("the run was not started: the pull request comes from a fork, and the recipe changes files")]
+    ForeignHead,
     /// A job has no standard input.
     #[error("a parameter is to come from standard input, and a job has none")]
     StandardInput,
@@ -75,14 +90,17 @@ impl CliError for CiError {
             | CiError::TwoTasks
             | CiError::NoTask
             | CiError::ParamsAlone
+            | CiError::CommandsAndTask
+            | CiError::CommandsWithoutMention
             | CiError::StandardInput
             | CiError::Changes(_)
             | CiError::NotARun
             | CiError::Flags { .. }
             | CiError::NoEvent
             | CiError::Directory(_) => Exit::Usage,
-            CiError::Repository(_) => Exit::Conflict,
-            CiError::Refused(_) => Exit::Denied,
+            CiError::EmptyCommand(_) => Exit::Input,
+            CiError::Repository(_) | CiError::OtherCheckout { .. } => Exit::Conflict,
+            CiError::Refused(_) | CiError::ForeignHead => Exit::Denied,
             CiError::Pull(..) => Exit::Unavailable,
             CiError::Result { .. } | CiError::Append { .. } | CiError::Results { .. } | CiError::NoRandom => {
                 Exit::Failed
@@ -96,6 +114,14 @@ impl CliError for CiError {
             CiError::Renamed(_, new) => return Some(Cow::Owned(format!("give {new} instead"))),
             CiError::TwoTasks | CiError::NoTask => "give one of the two inputs",
             CiError::ParamsAlone => "a prompt has no parameters",
+            CiError::CommandsAndTask => "commands chooses the recipe: leave out the other input",
+            CiError::CommandsWithoutMention => "give mention, for example /qwen",
+            CiError::EmptyCommand(_) => "write a new comment that says what to do",
+            CiError::OtherCheckout { .. } => {
+                "give actions/checkout `ref: refs/pull/${{ github.event.issue.number || \
+                 github.event.pull_request.number }}/head`; if there is a newer commit, write the comment again"
+            }
+            CiError::ForeignHead => "use a recipe that only answers, or push the branch to this repository first",
             CiError::StandardInput => "give key=value",
             CiError::Changes(_) => "give dry-run, apply or commit; a push is for a second job (job: deliver)",
             CiError::NotARun => "give recipe or prompt",
@@ -113,7 +139,7 @@ impl CliError for CiError {
     }
 
     fn code(&self) -> &'static str {
-        if matches!(self, CiError::Refused(_)) { "refused_trigger" } else { self.exit().name() }
+        if matches!(self, CiError::Refused(_) | CiError::ForeignHead) { "refused_trigger" } else { self.exit().name() }
     }
 }
 

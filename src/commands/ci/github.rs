@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::deliver::policy;
 use super::error::CiError;
 use super::inputs::Shown;
+use super::commands::Asked;
 use super::job::{GuardedLog, Job, open, recipe, say, say_failure, trusted};
 use super::proposal::{self, About, More};
 use super::wanted::Wanted;
@@ -20,8 +21,10 @@ use crate::event::{Event, RunFinished};
 use crate::exit::Exit;
 use crate::github::GitHubError;
 use crate::policy::redact::Secrets;
-use crate::policy::trigger::{Trigger, Verdict};
+use crate::git::KEYS;
+use crate::policy::trigger::{Trigger, Verdict, is_comment};
 use crate::recipe::Recipe;
+use crate::recipe::file::OutputKind;
 use crate::run::Failure;
 use crate::run::finish::outcome;
 use crate::run::output::masking::secrets_of;
@@ -89,7 +92,10 @@ pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Fail
             let exit = run_agent(&prepared.arguments, &job.environment, streams(&log)).await;
             (exit, Some(prepared))
         }
-        Ok(Ready::Skip(why)) => (end(job, &files, &log, outcome::nothing_to_do(format!("not started: {why}"))), None),
+        Ok(Ready::Skip(why)) => {
+            say(out, &notice("notice", "qwen", &format!("not started: {why}")));
+            (end(job, &files, &log, outcome::nothing_to_do(format!("not started: {why}"))), None)
+        }
         Err(failure) => (end(job, &files, &log, RunFinished::failed(failure.exit, *failure.error)), None),
     };
     say(out, &log.end());
@@ -117,27 +123,25 @@ pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Fail
 
 /// Everything that is decided without a model: inputs, the people behind the event, the policy's own text.
 async fn ready(job: &Job, files: &Files) -> Result<Ready, Failure> {
-    let words = job.inputs.arguments()?;
-    let mut arguments = match usage::parse(words) {
-        Ok(cli) => match cli.command {
-            Some(Command::Run(arguments)) => arguments,
-            _ => return Err(CiError::NotARun.into()),
-        },
-        Err(UsageError::Wrong { message, hint, .. }) => {
-            return Err(CiError::Flags { message, hint: hint.unwrap_or_default() }.into());
-        }
-        Err(UsageError::Help(_)) => return Err(CiError::NotARun.into()),
-    };
-    files.set(&mut arguments, job.inputs.shown);
+    job.inputs.check()?;
     let event_name = job.variable("GITHUB_EVENT_NAME").ok_or(CiError::NoEvent)?;
+    let asked = match job.inputs.asked(job.event().as_ref()) {
+        Ok(asked) => asked,
+        Err(Ok(why)) => return Ok(Ready::Skip(why)),
+        Err(Err(error)) => return Err(error.into()),
+    };
     let place = open(&job.inputs, &job.environment)?;
     let trusted = trusted(job, &place)?;
     // One that cannot be read is reported by the run itself, which says more of it.
-    let recipe = job.inputs.recipe.as_deref().and_then(|word| recipe(job, &place, &trusted, word).ok());
-    if let Some(why) = guard(job, &event_name, recipe.as_ref().is_some_and(is_harmless)).await? {
-        return Ok(Ready::Skip(why));
+    let recipe = job.inputs.recipe(&asked).and_then(|word| recipe(job, &place, &trusted, word).ok());
+    let mut arguments = arguments(job, &asked, recipe.as_ref())?;
+    files.set(&mut arguments, job.inputs.shown);
+    match guard(job, &event_name, recipe.as_ref().is_some_and(is_harmless)).await? {
+        Permission::Skip(why) => return Ok(Ready::Skip(why)),
+        Permission::Start { by_writer } => arguments.by_writer = by_writer,
     }
-    let about = about(job, &event_name).await?;
+    arguments.input.command = asked.text.filter(|_| is_comment(&event_name));
+    let about = about(job, &event_name, &place, recipe.as_ref()).await?;
     if let Some(recipe) = &recipe {
         arguments.input.params.extend(revisions(job, recipe, &about));
     }
@@ -153,15 +157,49 @@ async fn ready(job: &Job, files: &Files) -> Result<Ready, Failure> {
     Ok(Ready::Run(Box::new(Prepared { arguments: *arguments, about, place, wanted, secrets, trusted })))
 }
 
-/// Returns what the event is about; the event of a comment does not name the pull request's commits.
-async fn about(job: &Job, event_name: &str) -> Result<About, CiError> {
-    let mut about = About::read(event_name, job.event().as_ref());
-    if let (Subject::PullRequest, Some(number), None) = (about.on, about.number, &about.head) {
-        let failed = |error: GitHubError| CiError::Pull(number, error.to_string());
-        let pull = job.github().map_err(failed)?.pull(number).await.map_err(failed)?;
-        (about.head, about.base) = (Some(pull.head), Some(pull.base));
+/// Reads the inputs as the command line of a run.
+fn arguments(job: &Job, asked: &Asked, recipe: Option<&Recipe>) -> Result<Box<RunArgs>, CiError> {
+    match usage::parse(job.inputs.arguments(asked, recipe)?) {
+        Ok(cli) => match cli.command {
+            Some(Command::Run(arguments)) => Ok(arguments),
+            _ => Err(CiError::NotARun),
+        },
+        Err(UsageError::Wrong { message, hint, .. }) => {
+            Err(CiError::Flags { message, hint: hint.unwrap_or_default() })
+        }
+        Err(UsageError::Help(_)) => Err(CiError::NotARun),
     }
+}
+
+/// Returns what the event is about. The event of a comment does not name the pull request's commits, and its checkout is
+/// another one unless the workflow names the pull request's.
+async fn about(job: &Job, event_name: &str, place: &Place, recipe: Option<&Recipe>) -> Result<About, CiError> {
+    let mut about = About::read(event_name, job.event().as_ref());
+    let (Subject::PullRequest, Some(number), true) = (about.on, about.number, is_comment(event_name)) else {
+        return Ok(about);
+    };
+    let failed = |error: GitHubError| CiError::Pull(number, error.to_string());
+    let pull = job.github().map_err(failed)?.pull(number).await.map_err(failed)?;
+    let repository = job.variable("GITHUB_REPOSITORY").unwrap_or_default();
+    let is_own = pull.head_repository.as_ref().is_some_and(|head| head.eq_ignore_ascii_case(&repository));
+    if !is_own && recipe.is_none_or(changes_files) {
+        return Err(CiError::ForeignHead);
+    }
+    let found = place.repository().and_then(|repository| repository.head.clone());
+    if found.as_ref() != Some(&pull.head) {
+        let found = found.unwrap_or_else(|| "no commit".to_owned());
+        return Err(CiError::OtherCheckout { found, head: pull.head });
+    }
+    (about.head, about.base) = (Some(pull.head), Some(pull.base));
     Ok(about)
+}
+
+/// Tells whether a recipe changes files.
+fn changes_files(recipe: &Recipe) -> bool {
+    let needs = recipe.needs();
+    let lists = needs.map(|needs| [&needs.write, &needs.create, &needs.delete]);
+    recipe.output().kind == OutputKind::Changes
+        || lists.into_iter().flatten().flatten().any(|list| !list.is_empty())
 }
 
 /// Returns the commits of the pull request, for parameters of these names that the caller does not give.
@@ -204,8 +242,19 @@ async fn hand_over(
     Ok(())
 }
 
-/// Asks who may start the run. `Some` says why nothing starts although nobody did wrong.
-async fn guard(job: &Job, event_name: &str, is_harmless: bool) -> Result<Option<String>, CiError> {
+/// What came of asking who may start the run.
+enum Permission {
+    /// Nothing starts, although nobody did wrong: why.
+    Skip(String),
+    /// It starts.
+    Start {
+        /// Nobody but people who may write started it.
+        by_writer: bool,
+    },
+}
+
+/// Asks who may start the run.
+async fn guard(job: &Job, event_name: &str, is_harmless: bool) -> Result<Permission, CiError> {
     let event = job.event();
     let actor = job.variable("GITHUB_ACTOR").unwrap_or_default();
     let triggering_actor = job.variable("GITHUB_TRIGGERING_ACTOR").unwrap_or_default();
@@ -216,11 +265,18 @@ async fn guard(job: &Job, event_name: &str, is_harmless: bool) -> Result<Option<
         triggering_actor: &triggering_actor,
         allowed: &job.inputs.allow_actors,
         mention: job.inputs.mention.as_deref(),
+        label: job.inputs.label.as_deref(),
+        assignee: job.inputs.assignee.as_deref(),
         is_harmless,
     };
-    let people = match trigger.judge() {
-        Verdict::Start => return Ok(None),
-        Verdict::Skip(why) => return Ok(Some(why)),
+    let verdict = trigger.judge();
+    if matches!(verdict, Verdict::Start | Verdict::Ask(_)) && trigger.gets_no_secrets() && lacks_key(job) {
+        let text = "GitHub gives this pull request no secrets, so there is no API key; allow-actors alone does not help";
+        return Ok(Permission::Skip(text.to_owned()));
+    }
+    let people = match verdict {
+        Verdict::Start => return Ok(Permission::Start { by_writer: trigger.needs_write() }),
+        Verdict::Skip(why) => return Ok(Permission::Skip(why)),
         Verdict::Refuse(why) => return Err(CiError::Refused(why)),
         Verdict::Ask(people) => people,
     };
@@ -237,7 +293,15 @@ async fn guard(job: &Job, event_name: &str, is_harmless: bool) -> Result<Option<
             }
         }
     }
-    Ok(None)
+    Ok(Permission::Start { by_writer: true })
+}
+
+/// Tells whether there is no key, and a server that wants one: all but those of this machine may.
+fn lacks_key(job: &Job) -> bool {
+    let server = ["QWEN_BASE_URL", "OPENAI_BASE_URL"].iter().find_map(|name| job.variable(name));
+    let host = server.and_then(|server| url::Url::parse(&server).ok()?.host_str().map(str::to_owned));
+    let is_local = host.is_some_and(|host| ["127.0.0.1", "localhost", "[::1]"].contains(&host.as_str()));
+    !is_local && KEYS.iter().all(|name| job.variable(name).is_none_or(|key| key.is_empty()))
 }
 
 /// Tells whether the recipe can neither change files, run commands nor use the network, whatever the policy allows: its

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use super::error::CiError;
+use super::{commands, flags};
+use crate::recipe::Recipe;
+use super::commands::Asked;
 use crate::secret::Secret;
 use crate::settings::Environment;
 
@@ -24,6 +27,16 @@ pub(super) struct Inputs {
     pub(super) timeout: Option<String>,
     pub(super) allow_actors: Vec<String>,
     pub(super) mention: Option<String>,
+    /// Recipes by the first word of a comment; `*` for any other.
+    pub(super) commands: Vec<(String, String)>,
+    /// The label that starts a run.
+    pub(super) label: Option<String>,
+    /// Whose assignment starts a run.
+    pub(super) assignee: Option<String>,
+    pub(super) on_deny: Option<String>,
+    pub(super) fail_confidence: Option<String>,
+    /// Further flags of the run, as `--flag=value`.
+    pub(super) flags: Vec<String>,
     pub(super) token: Option<Secret>,
     pub(super) delivery: DeliveryInputs,
     /// The first input that cannot be what it says.
@@ -80,6 +93,15 @@ impl Inputs {
             let value = text(name).unwrap_or_default();
             value.split(separator).map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
         };
+        let given = lines("COMMANDS", &['\n']);
+        let commands = commands::read(&given).unwrap_or_else(|wrong| {
+            problem.get_or_insert(wrong);
+            Vec::new()
+        });
+        let flags = lines("FLAGS", &['\n']);
+        if let Some(wrong) = flags.iter().find_map(|flag| flags::check(flag).err()) {
+            problem.get_or_insert(wrong);
+        }
         let token = text("TOKEN").and_then(|token| match Secret::parse(&token) {
             Ok(token) => Some(token),
             Err(_) => {
@@ -103,6 +125,12 @@ impl Inputs {
             timeout: text("TIMEOUT"),
             allow_actors: lines("ALLOW_ACTORS", &[',', '\n', ' ']),
             mention: text("MENTION"),
+            commands,
+            label: text("LABEL"),
+            assignee: text("ASSIGNEE"),
+            on_deny: text("ON_DENY"),
+            fail_confidence: text("FAIL_CONFIDENCE"),
+            flags,
             token,
             delivery: DeliveryInputs {
                 proposal: text("PROPOSAL_DIR").map(PathBuf::from),
@@ -125,20 +153,27 @@ impl Inputs {
         }
     }
 
-    /// Returns the command line of the run, with the inputs as values of flags: none can become a flag.
-    pub(super) fn arguments(&self) -> Result<Vec<String>, CiError> {
+    /// Returns the recipe: that of the input, or the one that a comment asks for.
+    pub(super) fn recipe<'a>(&'a self, asked: &'a Asked) -> Option<&'a str> {
+        asked.recipe.as_deref().or(self.recipe.as_deref())
+    }
+
+    /// Returns the command line of the run, with the inputs as values of flags: none can become a flag. `recipe` is the
+    /// one that is named, where it can be read.
+    pub(super) fn arguments(&self, asked: &Asked, recipe: Option<&Recipe>) -> Result<Vec<String>, CiError> {
         self.check()?;
         let mut arguments = vec!["qwen".to_owned(), "run".to_owned(), "--no-stdin".to_owned()];
-        match (&self.recipe, &self.prompt) {
+        let named = self.recipe(asked);
+        match (named, &self.prompt) {
             (Some(recipe), None) => arguments.push(format!("--recipe={recipe}")),
             (None, Some(prompt)) => arguments.push(format!("--prompt={prompt}")),
             (Some(_), Some(_)) => return Err(CiError::TwoTasks),
             (None, None) => return Err(CiError::NoTask),
         }
-        if self.recipe.is_none() && !self.params.is_empty() {
+        if named.is_none() && !self.params.is_empty() {
             return Err(CiError::ParamsAlone);
         }
-        for param in &self.params {
+        for param in self.params_for(recipe, asked)? {
             if param.ends_with("=-") {
                 return Err(CiError::StandardInput);
             }
@@ -154,12 +189,15 @@ impl Inputs {
             ("max-cost-usd", &self.max_cost_usd),
             ("max-wall-time", &self.timeout),
             ("trusted-ref", &self.trusted_ref),
+            ("on-deny", &self.on_deny),
+            ("fail-confidence", &self.fail_confidence),
         ] {
             if let Some(value) = value {
                 arguments.push(format!("--{flag}={value}"));
             }
         }
         arguments.push(format!("--cd={}", self.directory_to_work_in.display()));
+        arguments.extend(self.flags.iter().cloned());
         Ok(arguments)
     }
 }
@@ -182,10 +220,12 @@ mod tests {
             ("PARAMS", "a=--policy=x\n\n b=@event:/issue/title \n"),
             ("DIR", "-x"),
             ("FAIL_ON", "never --apply"),
+            ("ON_DENY", "stop"),
+            ("FLAGS", "--seed=1\n -v \n"),
         ])
-        .arguments()
+        .arguments(&Asked::default(), None)
         .unwrap();
-        let expected = "qwen|run|--no-stdin|--recipe=--yolo|--param=a=--policy=x|--param=b=@event:/issue/title|--dry-run|--fail-on=never --apply|--cd=-x";
+        let expected = "qwen|run|--no-stdin|--recipe=--yolo|--param=a=--policy=x|--param=b=@event:/issue/title|--dry-run|--fail-on=never --apply|--on-deny=stop|--cd=-x|--seed=1|-v";
         assert_eq!(arguments.join("|"), expected);
     }
 
@@ -198,12 +238,14 @@ mod tests {
             (&[("RECIPE", "a"), ("PARAMS", "k=-")], "standard input"),
             (&[("RECIPE", "a"), ("CHANGES", "push")], "changes"),
             (&[("RECIPE", "a"), ("ANNOTATIONS", "yes")], "annotations"),
+            (&[("RECIPE", "a"), ("FLAGS", "--yolo")], "the input flags has `--yolo`"),
+            (&[("COMMANDS", "fix")], "WORD=RECIPE"),
             (&[("RECIPE", "a"), ("REPORT", "1")], "the input report is `1`"),
             (&[("RECIPE", "a"), ("TOKEN", "a b")], "github-token"),
             (&[("RECIPE", "a"), ("DRAFT", "no")], "the input draft is `no`"),
             (&[("RECIPE", "a"), ("PATCH_SHA256", "0")], "the input patch-sha256"),
         ] {
-            let error = inputs(values).arguments().unwrap_err();
+            let error = inputs(values).arguments(&Asked::default(), None).unwrap_err();
             assert_eq!(error.exit(), Exit::Usage);
             assert!(error.to_string().contains(part), "{error}");
         }

@@ -91,6 +91,12 @@ impl Job {
         serde_json::from_slice(&bounded::regular(&path, LARGEST_EVENT).ok()?).ok()
     }
 
+    /// Returns the recipe that the inputs name, or the comment by them.
+    pub(super) fn named_recipe(&self) -> Option<String> {
+        let asked = self.inputs.asked(self.event().as_ref()).unwrap_or_default();
+        self.inputs.recipe(&asked).map(str::to_owned)
+    }
+
     /// Returns GitHub's interface for this repository.
     pub(super) fn github(&self) -> Result<GitHub, GitHubError> {
         let api = self.variable("GITHUB_API_URL").unwrap_or_else(|| "https://api.github.com".to_owned());

@@ -2,8 +2,10 @@
 //! either.
 
 mod branch;
+mod commands;
 mod deliver;
 pub(super) mod error;
+mod flags;
 mod github;
 mod inputs;
 mod job;

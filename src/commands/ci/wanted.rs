@@ -2,7 +2,7 @@
 
 use crate::base::{Code, Diagnostic};
 use crate::policy::Policy;
-use crate::policy::file::GitHubWrite;
+use crate::policy::file::{GitHubWrite, UntrustedInput};
 use crate::recipe::Recipe;
 use crate::recipe::file::{
     AllowedLabels, CheckWish, CommentMode, CommentWhen, CommentWish, Deliver, Given, LabelMode, OutputKind,
@@ -51,6 +51,8 @@ pub(super) struct Labels {
 #[derive(Debug)]
 pub(super) struct PullRequest {
     pub(super) draft: bool,
+    /// Untrusted text may have led to the change: it stays a draft, whatever the inputs say.
+    pub(super) stays_draft: bool,
     pub(super) labels: Vec<String>,
 }
 
@@ -107,7 +109,9 @@ impl Wanted {
             let named = pull.labels.map(|labels| labels.into_iter().map(|label| label.value).collect());
             let labels: Vec<String> = named.unwrap_or_else(|| vec![LABEL.to_owned()]);
             let labels = labels.into_iter().filter(|label| policy.may_set_label(label)).collect();
-            PullRequest { draft: pull.draft.unwrap_or(true), labels }
+            let stays_draft = recipe.is_some_and(|recipe| !recipe.untrusted().is_empty())
+                && policy.untrusted_input() == UntrustedInput::Propose;
+            PullRequest { draft: pull.draft.unwrap_or(true), stays_draft, labels }
         });
         let check = wish.check.unwrap_or_default();
         Wanted { review, comment: wish.comment, labels, check, pull_request }

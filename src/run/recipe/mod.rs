@@ -189,7 +189,8 @@ pub async fn load(
     };
     let sources = Sources { flags: flags.params.clone(), file, items: Map::new() };
     let reads_variables = surroundings.may_read_variables(&recipe);
-    let world = Outside { surroundings, standard_input: standard_input.clone(), reads_variables };
+    let command = flags.command.clone();
+    let world = Outside { surroundings, standard_input: standard_input.clone(), reads_variables, command };
     let bound = bind(&recipe.params(), &sources, &world).map_err(RecipeError::Wrong)?;
     let recorded = arguments.test.record.is_some() || arguments.test.replay.is_some();
     let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fence_secret(surroundings)? };
@@ -211,7 +212,7 @@ pub fn bind_item(
     };
     let sources = Sources { flags: flags.params.clone(), file, items: values.clone() };
     let reads_variables = surroundings.may_read_variables(&recipe);
-    let world = Outside { surroundings, standard_input: None, reads_variables };
+    let world = Outside { surroundings, standard_input: None, reads_variables, command: None };
     let bound = bind(&recipe.params(), &sources, &world).map_err(RecipeError::Wrong)?;
     let recorded = arguments.test.record.is_some() || arguments.test.replay.is_some();
     let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fence_secret(surroundings)? };
@@ -222,7 +223,7 @@ impl RecipeContext<'_> {
     /// Binds parameters for inspection; nothing is run.
     pub fn bind(&self, recipe: Recipe, sources: &Sources) -> Result<Active, RecipeError> {
         let reads_variables = self.may_read_variables(&recipe);
-        let world = Outside { surroundings: self, standard_input: None, reads_variables };
+        let world = Outside { surroundings: self, standard_input: None, reads_variables, command: None };
         let bound = bind(&recipe.params(), sources, &world).map_err(RecipeError::Wrong)?;
         let secret = CONSTANT_SECRET.to_vec();
         Ok(Active::new(recipe, bound, None, self.repository, secret, "00000000", "2026-01-01"))
@@ -259,6 +260,8 @@ struct Outside<'a> {
     surroundings: &'a RecipeContext<'a>,
     standard_input: Option<String>,
     reads_variables: bool,
+    /// What the comment asks for that started the run.
+    command: Option<String>,
 }
 
 impl World for Outside<'_> {
@@ -272,6 +275,10 @@ impl World for Outside<'_> {
         let text = self.file(&path)?;
         let event: Value = serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))?;
         event.pointer(pointer).cloned().ok_or_else(|| "the event has no such value".to_owned())
+    }
+
+    fn command(&self) -> Result<String, String> {
+        self.command.clone().ok_or_else(|| "no comment with the mention started this run".to_owned())
     }
 
     fn standard_input(&self) -> Result<String, String> {
@@ -403,17 +410,38 @@ impl Active {
                 .any(|(name, value)| untrusted.contains(&format!("params.{name}")) && value.as_str() != Some(""))
     }
 
+    /// Returns what the run may do with the untrusted text in its prompt; `Allow` where there is none.
+    /// `by_writer`: nobody but people who may write to the repository started it.
+    pub fn untrusted_input(&self, policy: &Policy, by_writer: bool) -> UntrustedInput {
+        match policy.untrusted_input() {
+            _ if !self.has_untrusted_text() => UntrustedInput::Allow,
+            UntrustedInput::Propose if !by_writer => UntrustedInput::AnswerOnly,
+            known => known,
+        }
+    }
+
+    /// Returns a policy without what untrusted text takes away, if the run may still propose.
+    pub fn without_network(&self, policy: &Policy) -> Result<Policy, RecipeError> {
+        needs::without_network().map(|layer| policy.and(layer)).map_err(|cause| self.in_needs(cause))
+    }
+
+    fn in_needs(&self, cause: Diagnostic) -> RecipeError {
+        RecipeError::Needs { file: self.recipe.source.clone(), cause: Box::new(cause.into()) }
+    }
+
     /// Returns the policy of the run: what both allow. A need that nothing could meet ends the run here.
-    pub fn narrow(&self, policy: &Policy) -> Result<Policy, RecipeError> {
+    pub fn narrow(&self, policy: &Policy, untrusted: UntrustedInput) -> Result<Policy, RecipeError> {
         let missing = needs::missing(self.recipe.needs(), policy);
         if !missing.is_empty() {
             let missing = missing.into_iter().map(|error| self.recipe.with_line(error)).collect();
             return Err(RecipeError::NotGranted(missing));
         }
-        let answer_only = self.has_untrusted_text() && policy.untrusted_input() == UntrustedInput::AnswerOnly;
-        needs::layer(self.recipe.name(), self.recipe.needs(), answer_only)
-            .map(|layer| policy.and(layer))
-            .map_err(|cause| RecipeError::Needs { file: self.recipe.source.clone(), cause: Box::new(cause.into()) })
+        let layer = needs::layer(self.recipe.name(), self.recipe.needs(), untrusted == UntrustedInput::AnswerOnly);
+        let layer = layer.map_err(|cause| self.in_needs(cause))?;
+        match untrusted {
+            UntrustedInput::Propose => self.without_network(policy).map(|policy| policy.and(layer)),
+            UntrustedInput::AnswerOnly | UntrustedInput::Allow => Ok(policy.and(layer)),
+        }
     }
 
     /// Returns the ending of a run whose recipe needs what the policy does not grant.

@@ -14,6 +14,8 @@ pub struct RunPolicyCheck<'a> {
     pub facts: Facts,
     /// The isolation of commands.
     pub tier: Tier,
+    /// Untrusted text is in the prompt: commands run only isolated.
+    pub only_isolated: bool,
     /// Whether `--sandbox off` was given.
     pub isolation_off: bool,
     /// The policy's digest.
@@ -23,6 +25,11 @@ pub struct RunPolicyCheck<'a> {
 impl RunPolicyCheck<'_> {
     /// The policy may allow more than this machine can isolate.
     pub fn contained(&self, plan: &CommandPlan) -> Result<(), Denial> {
+        if self.only_isolated && !self.tier.isolates() {
+            let reason = "untrusted text is in the prompt, and commands are not isolated here";
+            let hint = "use Landlock (Linux 6.2 or newer), without `--sandbox off`";
+            return Err(Denial::new(reason).hint(hint).by("sandbox"));
+        }
         self.tier.admits(self.isolation_off, plan)
     }
 }
@@ -94,6 +101,7 @@ mod tests {
             policy: &policy,
             facts: facts.clone(),
             tier,
+            only_isolated: false,
             isolation_off,
             digest: String::new(),
         };
@@ -101,6 +109,11 @@ mod tests {
             let access = Access::Run { command: command.to_owned(), directory: None::<PathBuf> };
             judge(tier, off).authorize("run_shell_command", &[access]).1.is_some()
         };
+        let untrusted = RunPolicyCheck { only_isolated: true, ..judge(Tier::T1, true) };
+        let access = || [Access::Run { command: "cat a.txt".to_owned(), directory: None::<PathBuf> }];
+        assert!(untrusted.authorize("run_shell_command", &access()).1.is_none(), "untrusted text is in the prompt");
+        let isolated = RunPolicyCheck { tier: Tier::T2, ..untrusted };
+        assert!(isolated.authorize("run_shell_command", &access()).1.is_some());
         let names = programs::all().flat_map(|table| table.names.split_whitespace());
         let others = "python3 node perl bash timeout env find mytool ./a.txt curl".split(' ');
         let builtins = "true false : [ type cd exit break continue";

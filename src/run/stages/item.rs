@@ -13,7 +13,7 @@ use crate::base::trace::Trace;
 use crate::cli::RunArgs;
 use crate::cli::run::{ApprovalMode, FailOn};
 use crate::event::PolicyFacts;
-use crate::policy::file::WorkspaceMode;
+use crate::policy::file::{UntrustedInput, WorkspaceMode};
 use crate::policy::{Facts, GitFacts, Policy};
 use crate::recipe::Recipe;
 use crate::recipe::file::{Confidence, Severity};
@@ -70,6 +70,8 @@ pub struct Rules {
     pub permission_mode: &'static str,
     /// What a denial does.
     pub on_deny: OnDeny,
+    /// Untrusted text is in the prompt: commands run only isolated.
+    pub only_isolated: bool,
     /// Whether `--sandbox off` was given.
     pub isolation_off: bool,
     /// The value of `$HOME`.
@@ -101,14 +103,25 @@ impl Item {
         let arguments = recipe.as_ref().map_or_else(|| arguments.clone(), |active| with_wishes(arguments, active));
         let mut warnings = shared.warnings.clone();
         warnings.extend(reported.iter().flat_map(|reported| reported.warnings.clone()));
-        let outer = shared.policy.policy.clone();
+        let mut outer = shared.policy.policy.clone();
         let asked = arguments.changes.mode();
-        let delivery = delivery_mode(asked, shared.mode, &outer, recipe.as_ref(), &mut warnings)?;
-        let mut policy = outer.clone();
+        let mut delivery = delivery_mode(asked, shared.mode, &outer, recipe.as_ref(), &mut warnings)?;
+        let by_writer = arguments.by_writer || !shared.environment.is_ci();
+        let untrusted = recipe.as_ref().map(|active| active.untrusted_input(&outer, by_writer));
+        let proposes = untrusted == Some(UntrustedInput::Propose);
         let mut configs = shared.servers.configs.clone();
+        let mut policy = outer.clone();
+        if let Some(active) = recipe.as_ref().filter(|_| proposes) {
+            outer = active.without_network(&outer)?;
+            configs.clear();
+            if delivery != Mode::DryRun {
+                warnings.push("untrusted text is in the prompt, so the change is only proposed: dry run".to_owned());
+                delivery = Mode::DryRun;
+            }
+        }
         if let Some(active) = &recipe {
             active.requires(&shared.place.checkout.programs, shared.place.repository())?;
-            policy = active.narrow(&policy)?;
+            policy = active.narrow(&policy, untrusted.unwrap_or(UntrustedInput::AnswerOnly))?;
             warnings.extend(active.recipe.warnings.iter().map(Diagnostic::brief));
             if active.recipe.needs().is_some_and(|needs| needs.tools.is_some()) {
                 // A recipe that lists its tools gets no server's.
@@ -122,7 +135,8 @@ impl Item {
         let rules = Rules {
             named: policy.facts(),
             permission_mode: shared.mode.map_or("default", ApprovalMode::name),
-            on_deny: on_deny(&arguments, &policy),
+            on_deny: on_deny(&arguments, &policy, recipe.as_ref().map(|active| active.recipe.output().kind)),
+            only_isolated: proposes,
             isolation_off: demand == Demand::Off,
             home: shared.home(),
             included: shared.included.clone(),

@@ -11,6 +11,7 @@ use crate::policy::Policy;
 use crate::policy::builtin;
 use crate::policy::file::{Delivery as PolicyDelivery, OnDeny as PolicyOnDeny};
 use crate::sandbox::Demand;
+use crate::recipe::file::OutputKind;
 use crate::settings::Settings;
 use crate::workspace::Workspace;
 
@@ -112,8 +113,9 @@ pub fn delivery_mode(
     })
 }
 
-/// Returns what a denial does: the strictest of flag and policy.
-pub fn on_deny(arguments: &RunArgs, policy: &Policy) -> OnDeny {
+/// Returns what a denial does: the strictest of flag and policy. Without either, runs that change something fail, and those
+/// that only answer continue. `kind` is the recipe's.
+pub fn on_deny(arguments: &RunArgs, policy: &Policy, kind: Option<OutputKind>) -> OnDeny {
     use crate::cli::run::OnDeny as Flag;
     let of_policy = policy.on_deny().map(|on_deny| match on_deny {
         PolicyOnDeny::Continue => OnDeny::Continue,
@@ -131,7 +133,11 @@ pub fn on_deny(arguments: &RunArgs, policy: &Policy) -> OnDeny {
         OnDeny::Stop => 2,
     };
     // A policy that does not set it does not restrict the flag.
-    of_policy.into_iter().chain(of_flag).max_by_key(|on_deny| strictness(*on_deny)).unwrap_or(OnDeny::Fail)
+    let said = of_policy.into_iter().chain(of_flag).max_by_key(|on_deny| strictness(*on_deny));
+    said.unwrap_or(match kind {
+        None | Some(OutputKind::Changes) => OnDeny::Fail,
+        Some(OutputKind::Findings | OutputKind::Json | OutputKind::Text | OutputKind::Message) => OnDeny::Continue,
+    })
 }
 
 /// Finds what would prevent the delivery before anything is sent.

@@ -130,6 +130,7 @@ impl Setup {
             policy,
             facts: self.facts(stage),
             tier: if needs_tier { stage.runner.tier() } else { crate::sandbox::Tier::T0 },
+            only_isolated: self.rules.only_isolated,
             isolation_off: self.rules.isolation_off,
             digest: self.rules.named.sha256.clone(),
         }

@@ -56,6 +56,8 @@ pub(crate) struct Pull {
     pub(crate) draft: bool,
     pub(crate) is_open: bool,
     pub(crate) head_ref: String,
+    /// `o/r`, or a fork of it.
+    pub(crate) head_repository: String,
     pub(crate) base_ref: String,
     pub(crate) labels: Vec<String>,
 }
@@ -139,6 +141,7 @@ impl State {
             draft: false,
             is_open: true,
             head_ref: head_ref.into(),
+            head_repository: "o/r".into(),
             base_ref: base_ref.into(),
             labels: Vec::new(),
         };
@@ -171,16 +174,16 @@ impl State {
     }
 
     pub(super) fn pull_json(&self, number: u64, pull: &Pull) -> Value {
-        let place = |branch: &str, sha: String| {
+        let place = |branch: &str, repository: &str, sha: String| {
             json!({"label": format!("o:{branch}"), "ref": branch, "sha": sha, "user": user("o"),
-                   "repo": {"full_name": "o/r", "fork": false}})
+                   "repo": {"full_name": repository, "fork": repository != "o/r"}})
         };
         let mut value = json!({
             "number": number, "state": if pull.is_open { "open" } else { "closed" }, "title": pull.title,
             "body": pull.body, "draft": pull.draft, "html_url": format!("https://github.example/o/r/pull/{number}"),
             "merged_at": null, "closed_at": null, "user": user("ann"),
-            "head": place(&pull.head_ref, self.tip(&pull.head_ref)),
-            "base": place(&pull.base_ref, self.tip(&pull.base_ref)),
+            "head": place(&pull.head_ref, &pull.head_repository, self.tip(&pull.head_ref)),
+            "base": place(&pull.base_ref, "o/r", self.tip(&pull.base_ref)),
             "labels": pull.labels.iter().map(|name| json!({"name": name})).collect::<Vec<_>>(),
         });
         for side in ["head", "base"] {
