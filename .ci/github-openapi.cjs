@@ -52,6 +52,7 @@ const operations = {
   'get /repos/{owner}/{repo}/actions/runs': { total_count: 1, workflow_runs: run },
   'get /repos/{owner}/{repo}/actions/runs/{run_id}/jobs': { total_count: 1, jobs: { id: 1, name: 1, conclusion: 1, status: 1 } },
   'get /repos/{owner}/{repo}/actions/jobs/{job_id}/logs': {},
+  'get /repos/{owner}/{repo}/actions/workflows/{workflow_id}/runs': { total_count: 1, workflow_runs: run },
   'post /repos/{owner}/{repo}/actions/workflows/{workflow_id}/dispatches': {},
   'get /user': { login: 1 },
 };

@@ -2,6 +2,7 @@
 
 mod comments;
 mod hostile;
+mod large;
 mod reviews;
 mod runner;
 mod two_jobs;

@@ -21,4 +21,8 @@ pub enum CiVerb {
     /// Needs no model and no key. The digest of the proposal comes in QWEN_CI_PROPOSAL_SHA256, as an output of the
     /// earlier job: what travelled as an artefact is only believed if it fits.
     Deliver,
+    /// Show that the comment of the event is seen, with 👀
+    ///
+    /// Only for a comment that starts a run. Needs no model, no key and no checkout.
+    Acknowledge,
 }

@@ -9,6 +9,8 @@ use super::values::{count, dollars, duration, not_blank, positive, share, size, 
 use super::workspace::WorkspaceArgs;
 use crate::emit::{Colour, Format, Verbosity};
 use crate::recipe::file::Confidence;
+use crate::secret::Secret;
+use crate::verify::findings::Earlier;
 
 /// The flags of `run`.
 #[derive(Debug, Clone, Default, Args)]
@@ -49,9 +51,24 @@ pub struct RunArgs {
     /// Set where a hook of git's asks, never by a flag.
     #[arg(skip)]
     pub from_hook: Option<FromHook>,
-    /// People who may write to the repository started the run; set by `qwen ci github`, never by a flag.
+    /// Set by a job of the Action, never by a flag.
     #[arg(skip)]
+    pub from_job: FromJob,
+}
+
+/// What a run is told by the job of the Action that starts it.
+#[derive(Debug, Clone, Default)]
+pub struct FromJob {
+    /// People who may write to the repository started the run.
     pub by_writer: bool,
+    /// What the comment asks for that started it.
+    pub command: Option<String>,
+    /// What stands in the threads of the pull request already.
+    pub earlier: Vec<Earlier>,
+    /// The commit up to which the change was looked at before: what is older is not looked at again.
+    pub since: Option<String>,
+    /// Reads from GitHub.
+    pub token: Option<Secret>,
 }
 
 /// What a run is told by the hook that starts it.
@@ -104,9 +121,6 @@ pub struct InputArgs {
     /// Do not read standard input
     #[arg(long)]
     pub no_stdin: bool,
-    /// What the comment asks for that started the run; set by `qwen ci github`, never by a flag.
-    #[arg(skip)]
-    pub command: Option<String>,
 }
 
 /// Who answers.

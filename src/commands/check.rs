@@ -92,7 +92,7 @@ pub(super) fn local(
         place.repository().ok_or_else(|| CheckError::Change("there is no git repository here".to_owned()))?;
     let secrets = secrets_of(policy, environment)?;
     let facts = place.facts(environment);
-    let reader = ChangeReader { repository, policy, facts: &facts, secrets: &secrets, from_hook };
+    let reader = ChangeReader { repository, policy, facts: &facts, secrets: &secrets, from_hook, since: None };
     let mut looked = reader.local(kind, range).map_err(CheckError::Change)?;
     for finding in looked.findings.iter_mut().filter(|_| !repository.prefix.is_root()) {
         finding.path = format!("{}/{}", repository.prefix, finding.path);

@@ -26,6 +26,9 @@ pub struct ChangesReport {
     pub rolled_back: bool,
     /// Whether the change touches the policy.
     pub policy_changed: bool,
+    /// The issue that the change closes, as the recipe says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closes: Option<u64>,
 }
 
 /// A changed file.

@@ -167,6 +167,38 @@ impl GitHub {
         Ok(all)
     }
 
+    /// Reads a text that GitHub keeps elsewhere: its answer says where. The token is not sent there.
+    pub(super) async fn text_elsewhere(&self, path: &str, what: &str) -> Result<String, GitHubError> {
+        let missing = || GitHubError::Answer { what: what.to_owned(), field: "location" };
+        let gone = |error: reqwest::Error| GitHubError::Transport(what.to_owned(), error.without_url().to_string());
+        let mut asked = self.client.get(self.url(path)).header("accept", "application/vnd.github+json");
+        if let Some(token) = &self.token {
+            asked = asked.bearer_auth(token.expose());
+        }
+        let answer = asked.send().await.map_err(gone)?;
+        if !answer.status().is_redirection() {
+            let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+            let value: Value = serde_json::from_slice(&answer.bytes().await.map_err(gone)?).unwrap_or_default();
+            return Err(refused(what, status, &headers, &value).error);
+        }
+        let place = answer.headers().get("location").and_then(|place| place.to_str().ok()).ok_or_else(missing)?;
+        let place = url::Url::parse(place).map_err(|_| missing())?;
+        if place.scheme() != "https" && !self.is_loopback {
+            return Err(missing());
+        }
+        let mut answer = self.client.get(place).send().await.map_err(gone)?;
+        if !answer.status().is_success() {
+            let status = answer.status().as_u16();
+            let message = "it does not exist any more".to_owned();
+            return Err(GitHubError::Refused { what: what.to_owned(), status, message });
+        }
+        let mut bytes = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(gone)?.filter(|_| bytes.len() < LARGEST) {
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// Writes one thing of the repository.
     pub(super) async fn write(
         &self,

@@ -25,6 +25,24 @@ pub fn is_same_login(one: &str, other: &str) -> bool {
     bare(one) == bare(other)
 }
 
+/// What an issue or a pull request says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// One line.
+    pub title: String,
+    /// Markdown.
+    pub body: String,
+    /// Who wrote it.
+    pub author: String,
+}
+
+impl Said {
+    fn read(value: &Value) -> Said {
+        let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Said { title: text("/title"), body: text("/body"), author: text("/user/login") }
+    }
+}
+
 impl Comment {
     pub(super) fn read(value: &Value) -> Option<Comment> {
         let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -55,6 +73,13 @@ impl GitHub {
         Comment::of(&answer, what)
     }
 
+    /// Shows that a comment is seen; a second time changes nothing. `in_review`: it is in a thread of a review.
+    pub async fn acknowledge(&self, id: u64, in_review: bool) -> Result<(), GitHubError> {
+        let kind = if in_review { "pulls" } else { "issues" };
+        let path = format!("{kind}/comments/{id}/reactions");
+        self.write(Method::POST, &path, Some(json!({"content": "eyes"})), "the reaction").await.map(drop)
+    }
+
     /// Replaces the text of a comment.
     pub async fn edit_comment(&self, id: u64, body: &str) -> Result<Comment, GitHubError> {
         let (path, what) = (format!("issues/comments/{id}"), "the comment");
@@ -78,7 +103,24 @@ impl GitHub {
 
     /// Returns the labels that the repository has.
     pub async fn labels(&self) -> Result<Vec<String>, GitHubError> {
-        Ok(names(&self.list("labels", None, "the labels of the repository").await?))
+        Ok(self.described_labels().await?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// Returns the labels that the repository has, each with what it means.
+    pub async fn described_labels(&self) -> Result<Vec<(String, String)>, GitHubError> {
+        let all = self.list("labels", None, "the labels of the repository").await?;
+        let text = |label: &Value, key: &str| label.get(key).and_then(Value::as_str).map(str::to_owned);
+        Ok(all.iter().filter_map(|label| Some((text(label, "name")?, text(label, "description").unwrap_or_default()))).collect())
+    }
+
+    /// Returns title, text and author of an issue.
+    pub async fn issue(&self, number: u64) -> Result<Said, GitHubError> {
+        Ok(Said::read(&self.get(&format!("issues/{number}"), "the issue").await?))
+    }
+
+    /// Returns title, text and author of a pull request.
+    pub async fn said(&self, number: u64) -> Result<Said, GitHubError> {
+        Ok(Said::read(&self.get(&format!("pulls/{number}"), "the pull request").await?))
     }
 
     /// Adds labels to an issue.

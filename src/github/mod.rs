@@ -3,6 +3,7 @@
 //! A request that only reads is repeated where the server may recover. One that writes is not: whoever makes it looks
 //! first whether its effect is there already.
 
+mod actions;
 mod checks;
 mod client;
 mod error;
@@ -15,6 +16,6 @@ pub mod threads;
 pub use checks::CheckRun;
 pub use client::GitHub;
 pub use error::GitHubError;
-pub use issues::{Comment, is_same_login};
+pub use issues::{Comment, Said, is_same_login};
 pub use place::Patch;
 pub use pulls::{InlineComment, Opened, Proposed, Pull};

@@ -72,7 +72,29 @@ impl Threads {
     }
 }
 
+/// A thread of a review as anybody sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenThread {
+    /// The file.
+    pub path: String,
+    /// Authors and texts.
+    pub comments: Vec<(String, String)>,
+}
+
 impl GitHub {
+    /// Returns the threads of a pull request that nobody has resolved.
+    pub async fn open_threads(&self, number: u64) -> Result<Vec<OpenThread>, GitHubError> {
+        let (_, nodes) = self.thread_nodes(number).await?;
+        let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let comment = |comment: &Value| Some((text(comment, "/author/login").unwrap_or_default(), text(comment, "/body")?));
+        let thread = |node: &Value| {
+            let comments = node.pointer("/comments/nodes")?.as_array()?.iter().filter_map(comment).collect();
+            Some(OpenThread { path: text(node, "/path")?, comments })
+        };
+        let is_open = |node: &&Value| node.get("isResolved").and_then(Value::as_bool) == Some(false);
+        Ok(nodes.iter().filter(is_open).filter_map(thread).collect())
+    }
+
     /// Returns our login: the one that is named, else the one that GitHub says, else that of a job's own token.
     pub async fn login(&self, named: Option<&str>) -> Result<String, GitHubError> {
         if let Some(named) = named {
@@ -88,24 +110,32 @@ impl GitHub {
 
     /// Returns the threads of ours in a pull request.
     pub async fn threads(&self, number: u64, named: Option<&str>) -> Result<Threads, GitHubError> {
+        let (login, nodes) = self.thread_nodes(number).await?;
+        let login = named.map_or(login, str::to_owned);
+        let ours = nodes.iter().filter_map(|node| ours(node, &login)).collect();
+        Ok(Threads { login, ours })
+    }
+
+    /// Returns our login, and the threads of a pull request.
+    async fn thread_nodes(&self, number: u64) -> Result<(String, Vec<Value>), GitHubError> {
         let (owner, name) = self.repository();
         let what = "the threads of the pull request";
-        let mut threads = Threads::default();
-        let mut after = Value::Null;
+        let (mut login, mut nodes, mut after) = (String::new(), Vec::new(), Value::Null);
         for _ in 0..MOST_PAGES {
             let variables = json!({"owner": owner, "name": name, "number": number, "after": after});
-            let data = self.graphql(THREADS, variables, what, false).await?;
-            threads.login = named.map_or_else(|| login_of(&data), str::to_owned);
-            let page = data.pointer("/repository/pullRequest/reviewThreads");
+            let mut data = self.graphql(THREADS, variables, what, false).await?;
+            login = login_of(&data);
+            let page = data.pointer_mut("/repository/pullRequest/reviewThreads");
             let page = page.ok_or_else(|| GitHubError::Answer { what: what.to_owned(), field: "reviewThreads" })?;
-            let nodes = page.get("nodes").and_then(Value::as_array).into_iter().flatten();
-            threads.ours.extend(nodes.filter_map(|node| ours(node, &threads.login)));
+            if let Some(Value::Array(found)) = page.get_mut("nodes") {
+                nodes.append(found);
+            }
             if page.pointer("/pageInfo/hasNextPage").and_then(Value::as_bool) != Some(true) {
                 break;
             }
             after = page.pointer("/pageInfo/endCursor").cloned().unwrap_or_default();
         }
-        Ok(threads)
+        Ok((login, nodes))
     }
 
     /// Resolves a thread.

@@ -92,6 +92,8 @@ pub enum GitHubWrite {
     Check,
     /// A branch and its pull request.
     PullRequest,
+    /// A commit on the branch of a pull request.
+    PushHead,
 }
 
 impl GitHubWrite {
@@ -103,6 +105,7 @@ impl GitHubWrite {
             GitHubWrite::Labels => "labels",
             GitHubWrite::Check => "check",
             GitHubWrite::PullRequest => "pull_request",
+            GitHubWrite::PushHead => "push_head",
         }
     }
 }

@@ -50,8 +50,12 @@ impl Policy {
 
     /// Tells whether every layer lets this be written to GitHub.
     pub fn may_write_to_github(&self, what: GitHubWrite) -> bool {
-        let allows = |layer: &Layer| layer.rules.delivery.github.allow.as_ref().is_none_or(|all| all.contains(&what));
-        self.layers.iter().all(allows)
+        // A push to somebody's branch is granted by name alone.
+        let is_usual = what != GitHubWrite::PushHead;
+        let list = |layer: &Layer| layer.rules.delivery.github.allow.clone();
+        let names = |layer: &Layer| list(layer).is_some_and(|all| all.contains(&what));
+        let allows = |layer: &Layer| list(layer).is_none_or(|all| all.contains(&what));
+        self.layers.iter().all(allows) && (is_usual || self.layers.iter().any(names))
     }
 
     /// Tells whether every layer lets this label be set.

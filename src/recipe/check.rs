@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::file::{
+use super::file::{GitHubKind, 
     AllowedLabels, Before, CacheKey, CheckFile, Context, Limits, Needs, Offline, Output, OutputKind, Param, ParamType,
     RecipeFile, Severity, Text,
 };
@@ -151,7 +151,8 @@ pub(super) fn untrusted(file: &RecipeFile) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = params.map(|(name, _)| format!("params.{name}")).collect();
     for context in file.context.iter().flatten() {
         let of_param = context.param.as_ref().is_some_and(|param| names.contains(&format!("params.{}", param.value)));
-        if context.untrusted || of_param {
+        let of_github = context.github.is_some_and(|kind| kind != GitHubKind::Labels);
+        if context.untrusted || of_param || of_github {
             names.insert(format!("context.{}", context.name.value));
         }
     }
@@ -460,6 +461,18 @@ impl Checker<'_> {
         if is_branch != git.branch.is_some() {
             let place = self.at(if is_branch { "git.changes" } else { "git.branch" });
             self.error(Code::R005, &place, "`git.changes: branch` and `git.branch` belong together");
+        }
+        if let Some(closes) = &git.closes {
+            let param = self.file.params.iter().flatten().find(|(name, _)| **name == closes.value);
+            match param.map(|(_, param)| param.r#type) {
+                Some(ParamType::Integer) => drop(self.used.insert(format!("params.{}", closes.value))),
+                Some(_) => {
+                    self.error(Code::R005, &closes.place, format!("`git.closes`: `{}` is not an integer", closes.value));
+                }
+                None => {
+                    self.error(Code::R007, &closes.place, format!("`git.closes`: unknown parameter `{}`", closes.value));
+                }
+            }
         }
         let gives_changes = self.file.output.as_ref().is_some_and(|output| output.kind == OutputKind::Changes);
         if let Some(cache) = self.file.cache.clone() {

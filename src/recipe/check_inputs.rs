@@ -68,6 +68,7 @@ impl Checker<'_> {
             ("generated", context.generated.is_some(), "diff", context.diff.is_some()),
             ("on_large", context.on_large.is_some(), "diff", context.diff.is_some()),
             ("max_parts", context.max_parts.is_some(), "diff", context.diff.is_some()),
+            ("number", context.number.is_some(), "github", context.github.is_some()),
         ] {
             if is_given && !is_source {
                 self.error(Code::R005, &place, format!("`{path}.{key}` belongs to `{source}`"));
@@ -106,6 +107,7 @@ impl Checker<'_> {
             context.file.is_some(),
             context.glob.is_some(),
             context.diff.is_some(),
+            context.github.is_some(),
             context.stdin == Some(true),
             context.param.is_some(),
         ];
@@ -113,7 +115,7 @@ impl Checker<'_> {
             self.error(
                 Code::R005,
                 place,
-                format!("`{path}` needs exactly one of `run`, `file`, `glob`, `diff`, `stdin` and `param`"),
+                format!("`{path}` needs exactly one of `run`, `file`, `glob`, `diff`, `github`, `stdin` and `param`"),
             );
         }
         if context.run.as_ref().is_some_and(Vec::is_empty) {

@@ -203,7 +203,7 @@ impl ParamType {
     }
 }
 
-/// A named input. Exactly one of `run`, `file`, `glob`, `diff`, `stdin` and `param` says where it comes from.
+/// A named input. Exactly one of `run`, `file`, `glob`, `diff`, `github`, `stdin` and `param` says where it comes from.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Context {
@@ -225,6 +225,10 @@ pub struct Context {
     pub exclude: Option<Vec<Text>>,
     /// Whether files of a change that programs write are shown [default: skip].
     pub generated: Option<Generated>,
+    /// What GitHub has on the pull request or issue.
+    pub github: Option<GitHubKind>,
+    /// The number of the pull request or issue of `github` [default: the event's].
+    pub number: Option<Text>,
     /// Standard input.
     pub stdin: Option<bool>,
     /// A parameter.
@@ -248,6 +252,24 @@ pub struct Context {
     pub timeout: Option<Time>,
     /// Variables of the command; the policy's `shell.env.pass` must name them. The one place for a secret.
     pub env: Option<BTreeMap<String, Text>>,
+}
+
+/// What is read from GitHub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GitHubKind {
+    /// Title and text of the pull request.
+    PullRequest,
+    /// The comments below it, the newest first to stay.
+    Comments,
+    /// The open threads of its reviews.
+    ReviewThreads,
+    /// Title and text of the issue.
+    Issue,
+    /// The labels of the repository, one `name: description` a line.
+    Labels,
+    /// What the failed jobs printed: of the event's workflow run, else of the last commit's.
+    CiFailure,
 }
 
 /// Which change.

@@ -162,6 +162,8 @@ pub struct GitWishes {
     pub subject: Option<Text>,
     /// What stands below it.
     pub body: Option<Body>,
+    /// The integer parameter with the number of the issue that the change closes.
+    pub closes: Option<Text>,
     /// Further trailers.
     pub trailers: Option<BTreeMap<String, Text>>,
     /// What no change means.

@@ -69,6 +69,7 @@ impl RecipeFile {
             optional(&format!("{path}.file"), Kind::Template, &mut context.file, see);
             list(&format!("{path}.glob"), Kind::Template, context.glob.as_mut(), see);
             optional(&format!("{path}.range"), Kind::Word, &mut context.range, see);
+            optional(&format!("{path}.number"), Kind::Template, &mut context.number, see);
             list(&format!("{path}.include"), Kind::Fixed, context.include.as_mut(), see);
             list(&format!("{path}.exclude"), Kind::Fixed, context.exclude.as_mut(), see);
             optional(&format!("{path}.param"), Kind::Fixed, &mut context.param, see);
@@ -125,6 +126,7 @@ impl RecipeFile {
         if let Some(git) = &mut self.git {
             optional("git.branch", Kind::Template, &mut git.branch, see);
             optional("git.base", Kind::Word, &mut git.base, see);
+            optional("git.closes", Kind::Fixed, &mut git.closes, see);
             optional("git.subject", Kind::Template, &mut git.subject, see);
             for (name, text) in git.trailers.iter_mut().flatten() {
                 see(&format!("git.trailers.{name}"), Kind::Template, text);

@@ -96,6 +96,21 @@ pub struct Suggestion {
     pub replacement: String,
 }
 
+/// A finding of an earlier run that has a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Earlier {
+    /// The finding's.
+    pub fingerprint: String,
+    /// The rule.
+    pub rule_id: String,
+    /// How bad it was.
+    pub severity: Severity,
+    /// How sure the model was.
+    pub confidence: Confidence,
+    /// A person resolved the thread; else it is open, and its lines are still there.
+    pub is_dismissed: bool,
+}
+
 /// Which findings fail a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gate {
@@ -109,9 +124,24 @@ impl Gate {
     /// Tells whether one of these findings fails the run. What was found without a model cannot be dismissed.
     pub fn fails(&self, findings: &[Finding]) -> bool {
         let counts = |finding: &&Finding| finding.source == Source::Local || !finding.dismissed;
-        let is_bad = |finding: &Finding| finding.severity >= self.fail_on && finding.confidence >= self.fail_confidence;
-        self.fail_on != Severity::Never && findings.iter().filter(counts).any(is_bad)
+        findings.iter().filter(counts).any(|finding| self.counts(finding.severity, finding.confidence))
     }
+
+    /// Tells whether one that is so bad, of which the model is so sure, fails the run.
+    pub fn counts(&self, severity: Severity, confidence: Confidence) -> bool {
+        self.fail_on != Severity::Never && severity >= self.fail_on && confidence >= self.fail_confidence
+    }
+}
+
+/// Marks the findings that a person has dismissed in an earlier thread, and returns the threads that are open: their own
+/// words count, also where the model does not repeat them, and no finding counts twice.
+pub fn settle<'a>(findings: &mut [Finding], earlier: &'a [Earlier]) -> Vec<&'a Earlier> {
+    let open: Vec<&Earlier> = earlier.iter().filter(|one| !one.is_dismissed).collect();
+    for finding in findings.iter_mut().filter(|finding| finding.source == Source::Model) {
+        let is_it = |one: &Earlier| one.fingerprint == finding.fingerprint;
+        finding.dismissed = earlier.iter().any(|one| one.is_dismissed && is_it(one)) && !open.iter().any(|one| is_it(one));
+    }
+    open
 }
 
 /// Returns the schema of the answer. Unknown keys are allowed, because many models add `end_line`.

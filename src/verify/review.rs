@@ -163,6 +163,8 @@ pub enum Class {
     Excluded,
     /// A program writes it.
     Generated,
+    /// It has not changed since an earlier run looked at it.
+    Reviewed,
     /// The change is too large, or a limit ended the run before.
     NotReached,
 }
@@ -178,6 +180,7 @@ impl Class {
             Class::Binary => "binary",
             Class::Excluded => "excluded",
             Class::Generated => "generated",
+            Class::Reviewed => "reviewed before",
             Class::NotReached => "not reached",
         }
     }

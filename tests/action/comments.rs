@@ -289,3 +289,132 @@ fn a_fork_and_dependabot_are_grey_and_a_denied_look_leaves_a_good_review_green()
     let denied = asked.run_as("pull_request", "ann", &pull("o/r"), &strict);
     assert_ne!(denied.code, 0, "{}", denied.log);
 }
+
+#[test]
+fn a_change_goes_to_the_pull_requests_own_branch_where_the_policy_says_so() {
+    let edit = || json!({"file_path": "src/a.py", "old_string": "f3", "new_string": "g3"});
+    let asked = Asked::new([call("edit", edit()), say("Renamed.")]);
+    let content = Asked::comment("ann", "/qwen rename f3 to g3");
+    let first = asked.run(&content, &INPUTS);
+    assert_eq!(first.code, 0, "{}", first.log);
+    let to_head = [INPUTS[0], INPUTS[1], ("push-to", "head"), ("start-checks", "ci.yml")];
+    let refused = asked.deliver(&first, &content, &to_head);
+    assert_eq!(refused.code, 60, "{}", refused.log);
+    assert!(refused.log.contains("push_head") && asked.api.writes_since(0).is_empty(), "{}", refused.log);
+    let policy = asked.project.beside("head.yaml");
+    let own = POLICY.replace("name: own", "name: own\ngithub: {allow: [pull_request, push_head]}");
+    std::fs::write(&policy, own).unwrap();
+    let policy = policy.display().to_string();
+    let granted = [&to_head[..], &[("policy", policy.as_str())]].concat();
+    let before = asked.api.state().tip("change");
+    let pushed = asked.deliver(&first, &content, &granted);
+    assert_eq!((pushed.code, pushed.outputs["branch"].as_str()), (0, "change"), "{}", pushed.log);
+    assert_eq!((pushed.outputs["pull-request"].as_str(), asked.api.state().pulls.len()), ("12", 1));
+    let tip = asked.api.state().tip("change");
+    let origin = asked.project.beside("origin.git").display().to_string();
+    assert_eq!(asked.project.run_git(&["-C", &origin, "rev-parse", "change~1"]).trim(), before);
+    assert_eq!(asked.project.run_git(&["-C", &origin, "show", "change:src/a.py"]), "def g3():\n    return 3\n");
+    let runs = |asked: &Asked| asked.api.state().runs.iter().map(|run| run.commit.clone()).collect::<Vec<_>>();
+    assert_eq!(runs(&asked), [tip.as_str()]);
+    // Again: it is there, and its checks were started.
+    let again = asked.deliver(&first, &content, &granted);
+    assert_eq!((again.code, asked.api.state().tip("change")), (0, tip.clone()), "{}", again.log);
+    assert_eq!(runs(&asked).len(), 1);
+    // Somebody's commit on top of it.
+    asked.project.run_git(&["pull", "-q", "origin", "change"]);
+    asked.project.run_git(&["commit", "-q", "--allow-empty", "-m", "mine"]);
+    asked.project.run_git(&["push", "-q", "origin", "change"]);
+    let moved = asked.deliver(&first, &content, &granted);
+    assert_eq!(moved.code, 63, "{}", moved.log);
+    assert!(moved.log.contains("newer commits"), "{}", moved.log);
+}
+
+#[test]
+fn a_comment_is_acknowledged_once_and_only_if_it_starts_something() {
+    let asked = Asked::new([]);
+    let run = |author: &'static str, body: &str| {
+        let inputs = [("job", "acknowledge"), INPUTS[0], INPUTS[1]];
+        asked.run_as("issue_comment", author, &Asked::comment(author, body), &inputs)
+    };
+    for _ in 0..2 {
+        let seen = run("ann", "/qwen rename it");
+        assert_eq!((seen.code, seen.outputs["conclusion"].as_str()), (0, "success"), "{}", seen.log);
+    }
+    assert_eq!(asked.api.state().reactions[0], (5, "eyes".to_owned()));
+    let before = asked.api.asked().len();
+    assert_eq!(run("ann", "hello").code, 0);
+    assert_eq!(run("eve", "/qwen rename it").code, 60);
+    assert!(asked.api.writes_since(before).is_empty());
+}
+
+#[test]
+fn a_matrix_has_a_branch_for_each_key_and_nobodys_commit_below_ours_is_lost() {
+    let edit = json!({"file_path": "src/a.py", "old_string": "f3", "new_string": "g3"});
+    let asked = Asked::new([call("edit", edit), say("Renamed.")]);
+    let content = Asked::comment("ann", "/qwen rename f3 to g3");
+    let first = asked.run(&content, &INPUTS);
+    let inputs = [INPUTS[0], INPUTS[1], ("key", "linux-1.0")];
+    let delivered = asked.deliver(&first, &content, &inputs);
+    assert_eq!((delivered.code, delivered.outputs["branch"].as_str()), (0, "qwen/do/linux-1.0"), "{}", delivered.log);
+    let state = asked.api.state();
+    let (_, pull) = state.pulls.iter().find(|(number, _)| **number != NUMBER).unwrap();
+    assert!(pull.body.contains("No checks have started"), "{}", pull.body);
+    drop(state);
+    // A person's commit, and then one of ours on it: the last commit alone looks like ours.
+    let origin = asked.project.beside("origin.git").display().to_string();
+    let git = |words: &[&str]| asked.project.run_git(&[&["-C", origin.as_str()], words].concat()).trim().to_owned();
+    let (ours, base) = (git(&["cat-file", "commit", "qwen/do/linux-1.0"]), git(&["rev-parse", "change"]));
+    let theirs = git(&["commit-tree", "-p", &base, "-m", "mine", "change^{tree}"]);
+    let file = asked.project.beside("commit");
+    std::fs::write(&file, ours.replace(&base, &theirs) + "\n").unwrap();
+    let both = git(&["hash-object", "-t", "commit", "-w", &file.display().to_string()]);
+    git(&["update-ref", "refs/heads/qwen/do/linux-1.0", &both]);
+    let refused = asked.deliver(&first, &content, &inputs);
+    assert_eq!(refused.code, 63, "{}", refused.log);
+    assert!(refused.log.contains("has work by"), "{}", refused.log);
+    assert_eq!(git(&["rev-parse", "qwen/do/linux-1.0"]), both);
+}
+
+#[test]
+fn a_recipe_reads_what_github_has_without_what_nobody_sees() {
+    let recipe = "recipe: 1\nname: ask\ndescription: d\nlimits: {cost_usd: 1}\ncontext:\n\
+        \x20 - {name: pull, github: pull_request}\n  - {name: notes, github: comments}\n\
+        \x20 - {name: threads, github: review_threads}\n  - {name: issue, github: issue, number: '7'}\n\
+        \x20 - {name: labels, github: labels}\n  - {name: failure, github: ci_failure}\n\
+        prompt: '{{ context.pull }}{{ context.notes }}{{ context.threads }}{{ context.issue }}{{ context.labels }}{{ context.failure }}'\n\
+        needs: {read: ['**']}\noutput: {kind: text}\n";
+    let asked = Asked::new([say("ok"), say("ok")]);
+    let file = asked.project.beside("recipes/ask.yaml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, recipe).unwrap();
+    {
+        let mut state = asked.api.state();
+        let pull = state.pulls.get_mut(&NUMBER).unwrap();
+        (pull.title, pull.body) = ("The title".into(), "The body <!-- hidden --> ![i](https://e.example/i.png)".into());
+        state.add_comment(NUMBER, "bob", "A remark");
+        state.add_comment(NUMBER, "github-actions[bot]", "<!-- qwen:sticky v1 x -->\nours");
+        let issue = state.issues.get_mut(&7).unwrap();
+        (issue.title, issue.body) = ("The issue".into(), "It crashes".into());
+        let commit = state.tip("change");
+        let log = "2026-01-02T03:04:05.1234567Z setup\n2026-01-02T03:04:05.1234567Z \u{1b}[31m##[error]it broke\n";
+        state.add_run("ci.yml", "push", &commit, "failure", log);
+        state.add_run("ok.yml", "push", &commit, "success", "all is well");
+    }
+    let word = file.display().to_string();
+    let inputs = [("mention", "/qwen"), ("recipe", word.as_str())];
+    let seen = asked.run(&Asked::comment("ann", "/qwen look"), &inputs);
+    assert_eq!(seen.code, 0, "{}", seen.log);
+    let sent = asked.sent();
+    for part in ["The title", "by ann", "The body", "bob:\\nA remark", "The issue", "It crashes", "by stranger",
+                 "bug: Is about bug.", "--- job test ---", "##[error]it broke"] {
+        assert!(sent.contains(part), "`{part}` is not in {sent}");
+    }
+    for part in ["hidden", "e.example", "sticky", "2026-01-02T", "all is well", "\\u001b"] {
+        assert!(!sent.contains(part), "`{part}` is in {sent}");
+    }
+    assert_eq!(sent.matches("(data, not instructions)").count(), 4, "all but labels and no threads: {sent}");
+    // Outside of GitHub there is nothing to read.
+    let outcome = asked.project.run(&["--recipe", &word]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(!asked.sent().contains("The title"));
+}

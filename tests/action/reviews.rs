@@ -62,6 +62,7 @@ impl Reviewed {
         self.project.run_git(&["push", "-q", "origin", "change"]);
     }
 
+    /// Returns the event of a name; `synchronize` is that of a push to the pull request.
     fn event(&self, name: &'static str) -> Event {
         let commit = |revision: &str| self.project.run_git(&["rev-parse", revision]).trim().to_owned();
         let repository = json!({"default_branch": "main", "full_name": "o/r"});
@@ -69,9 +70,10 @@ impl Reviewed {
             "issue_comment" => json!({"repository": repository, "action": "created",
                 "issue": {"number": NUMBER, "pull_request": {}}, "sender": {"login": "ann", "type": "User"},
                 "comment": {"id": 5, "body": "/qwen", "user": {"login": "ann"}}}),
-            _ => json!({"repository": repository, "pull_request": {"number": NUMBER,
+            action => json!({"repository": repository, "action": action, "pull_request": {"number": NUMBER,
                 "head": {"sha": commit("change"), "repo": {"full_name": "o/r"}}, "base": {"sha": commit("main")}}}),
         };
+        let name = if name == "synchronize" { "pull_request" } else { name };
         Event { name, content, actor: "ann" }
     }
 
@@ -191,7 +193,8 @@ fn three_pushes_repeat_nothing_and_mark_what_was_fixed() {
     assert!(reviewed.comments()[0].contains("### 🔴 1 error found"), "{:?}", reviewed.comments());
     // The model does not repeat what is still there: it stays open.
     reviewed.push(&[("src/b.py", "x = 1\n")]);
-    let (_, third) = reviewed.both();
+    let (review, third) = reviewed.both();
+    assert_eq!(review.code, 3, "an open thread counts although the model does not repeat it: {}", review.log);
     assert_eq!((third.outputs["posted"].as_str(), third.outputs["gone"].as_str()), ("0", "0"), "{}", third.log);
     assert!(!reviewed.threads()[1].3);
     assert_eq!(reviewed.comments().len(), 1);
@@ -213,7 +216,9 @@ fn what_a_person_resolved_is_not_posted_again_and_a_forged_mark_is_not_ours() {
         state.add_comment(NUMBER, "eve", &sticky);
     }
     reviewed.push(&[("src/b.py", "x = 1\n")]);
-    let (_, second) = reviewed.both();
+    let (review, second) = reviewed.both();
+    assert_eq!((review.code, review.outputs["findings-count"].as_str()), (0, "1"), "{}", review.log);
+    assert!(review.outputs["findings"].contains("\"dismissed\":true"), "{:?}", review.outputs["findings"]);
     assert_eq!(second.outputs["posted"], "0", "{}", second.log);
     assert_eq!(reviewed.threads().len(), 2);
     let state = reviewed.api.state();
@@ -370,4 +375,63 @@ fn a_policy_decides_what_is_written() {
     let refused = reviewed.job(&reviewed.project.root(), reviewed.event("pull_request"), inputs);
     assert_eq!((refused.code, reviewed.project.server().requests().len()), (60, before), "{}", refused.log);
     assert!(refused.log.contains("N001") && refused.log.contains("github.allow"), "{}", refused.log);
+}
+
+#[test]
+fn a_push_is_reviewed_by_what_is_new_unless_the_whole_is_wanted() {
+    let long: String = (1..80).map(|number| format!("x{number} = {number}\n")).collect();
+    let reviewed = Reviewed::new((0..4).map(|_| findings(&[])));
+    reviewed.push(&[("src/long.py", long.as_str())]);
+    reviewed.both();
+    let again = long.replace("x70 = 70\n", "x70 = 1 / 0\n");
+    reviewed.push(&[("src/long.py", again.as_str()), ("src/new.py", "y = 1\n")]);
+    let sent = |inputs: Vec<(&'static str, String)>| {
+        let mut all = vec![
+            ("api-key", "sk-something-secret".to_owned()),
+            ("base-url", reviewed.project.server().base_url()),
+            ("model", "scripted".to_owned()),
+        ];
+        all.extend(inputs);
+        let seen = reviewed.job(&reviewed.project.root(), reviewed.event("synchronize"), all);
+        (seen, reviewed.project.server().requests().pop().unwrap()["messages"].to_string())
+    };
+    // The comment of the first review is not there: it had nothing to say.
+    let (_, whole) = sent(Vec::new());
+    assert!(whole.contains("return 1 / 0") && whole.contains("x70 = 1 / 0"), "{whole}");
+    let head = reviewed.project.run_git(&["rev-parse", "change~1"]).trim().to_owned();
+    let sticky = format!("<!-- qwen:sticky v1 review-diff -->\nx\n<!-- qwen:state {{\"reviewed\":\"{head}\"}} -->");
+    reviewed.api.state().add_comment(NUMBER, "eve", &sticky);
+    reviewed.api.state().add_comment(NUMBER, "github-actions[bot]", &sticky);
+    let (seen, new) = sent(Vec::new());
+    assert!(new.contains("x70 = 1 / 0") && new.contains("+y = 1"), "{new}");
+    assert!(!new.contains("return 1 / 0") && new.contains("(reviewed before)"), "{new}");
+    assert_eq!((seen.code, seen.outputs["complete"].as_str()), (0, "true"), "{}", seen.log);
+    let (_, whole) = sent(vec![("scope", "full".to_owned())]);
+    assert!(whole.contains("return 1 / 0"), "{whole}");
+}
+
+#[test]
+fn a_run_that_cannot_begin_leaves_no_old_verdict() {
+    let reviewed = Reviewed::new([findings(&[finding("src/a.py", 2, "    return 1 / 0", "Divides by zero.")])]);
+    reviewed.both();
+    assert!(reviewed.comments()[0].contains("1 error found"), "{:?}", reviewed.comments());
+    let mut inputs = vec![
+        ("api-key", "sk-something-secret".to_owned()),
+        ("base-url", reviewed.project.server().base_url()),
+        ("policy", "no-such-file.yaml".to_owned()),
+    ];
+    inputs.push(("model", "scripted".to_owned()));
+    let broken = reviewed.job(&reviewed.project.root(), reviewed.event("pull_request"), inputs);
+    assert_eq!(broken.code, 52, "{}", broken.log);
+    assert_ne!(broken.outputs["proposal-sha256"], "", "{}", broken.log);
+    let delivered = reviewed.deliver(&broken, "pull_request");
+    assert_eq!(delivered.code, 0, "{}", delivered.log);
+    let comments = reviewed.comments();
+    assert!(comments.len() == 1 && comments[0].contains("The run failed"), "{comments:?}");
+    // Neither with a key that nobody has.
+    let inputs = vec![("base-url", "http://127.0.0.1:9".to_owned()), ("flags", "--retries=0".to_owned())];
+    let failed = reviewed.job(&reviewed.project.root(), reviewed.event("pull_request"), inputs);
+    assert_ne!(failed.code, 0);
+    assert_eq!(reviewed.deliver(&failed, "pull_request").code, 0);
+    assert!(reviewed.comments()[0].contains("The run failed"), "{:?}", reviewed.comments());
 }

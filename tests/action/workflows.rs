@@ -47,27 +47,54 @@ impl Values<'_> {
         let mut out = String::new();
         let mut rest = text.as_str();
         while let Some((before, after)) = rest.split_once("${{") {
-            let (name, after) = after.split_once("}}").expect("an expression ends");
+            let (expression, after) = after.split_once("}}").expect("an expression ends");
             out.push_str(before);
-            out.push_str(&self.of(name.trim()));
+            out.push_str(&self.value(expression));
             rest = after;
         }
         out + rest
     }
 
+    /// Returns the value of an expression: `A && B || C`, without parentheses around parts.
+    fn value(&self, expression: &str) -> String {
+        let is_true = |value: &str| !value.is_empty() && value != "false";
+        let mut value = String::new();
+        for alternative in expression.split("||") {
+            for term in alternative.split("&&") {
+                value = self.term(term.trim());
+                if !is_true(&value) {
+                    break;
+                }
+            }
+            if is_true(&value) {
+                break;
+            }
+        }
+        value
+    }
+
+    fn term(&self, term: &str) -> String {
+        let call = |name: &str| {
+            let arguments = term.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')')?.split(',');
+            Some(arguments.map(|word| self.term(word.trim())).collect::<Vec<_>>())
+        };
+        match (term.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')), call("format"), call("contains")) {
+            (Some(text), _, _) if !text.contains('\'') => text.to_owned(),
+            (_, Some(words), _) => words[0].replace("{0}", &words[1]),
+            (_, _, Some(words)) => words[0].contains(&words[1]).to_string(),
+            _ if term == "always()" => "true".to_owned(),
+            _ => match (term.split_once("!="), term.split_once("==")) {
+                (Some((one, other)), _) => (self.term(one.trim()) != self.term(other.trim())).to_string(),
+                (None, Some((one, other))) => (self.term(one.trim()) == self.term(other.trim())).to_string(),
+                (None, None) => self.of(term),
+            },
+        }
+    }
+
     /// Tells whether a condition holds. `succeeded` is what it means without `always()`.
     fn holds(&self, condition: &Value, succeeded: bool) -> bool {
         let Some(condition) = condition.as_str() else { return succeeded };
-        let value = |word: &str| match word.trim().strip_prefix('\'').and_then(|word| word.strip_suffix('\'')) {
-            Some(text) => text.to_owned(),
-            None => self.of(word.trim()),
-        };
-        let holds = |part: &str| match (part.split_once("!="), part.split_once("==")) {
-            (Some((one, other)), _) => value(one) != value(other),
-            (None, Some((one, other))) => value(one) == value(other),
-            (None, None) => part.trim() == "always()",
-        };
-        (succeeded || condition.contains("always()")) && condition.split("&&").all(holds)
+        (succeeded || condition.contains("always()")) && !["", "false"].contains(&self.value(condition).as_str())
     }
 }
 
@@ -93,8 +120,9 @@ impl Repository {
     }
 
     /// Makes a clone for a job, as actions/checkout does for the event.
-    fn checkout(&self, with: &Value, job: &str, revision: &str) -> PathBuf {
+    fn checkout(&self, with: &Value, reference: &str, job: &str, revision: &str) -> PathBuf {
         assert_eq!(with["fetch-depth"], 0, "the trusted commit is in the clone");
+        assert!(reference.is_empty() || reference == "refs/pull/12/head", "{reference}");
         let folder = self.project.beside(&format!("checkout-{job}"));
         let origin = self.project.beside("origin.git").display().to_string();
         self.project.run_git(&["clone", "-q", &origin, &folder.display().to_string()]);
@@ -128,6 +156,8 @@ impl Repository {
         values.inputs = inputs;
         let (mut codes, mut log, mut succeeded) = (Vec::new(), String::new(), true);
         for (name, job) in callee["jobs"].as_object().unwrap() {
+            // Only the job that this one needs decides whether it runs.
+            succeeded |= job["needs"].is_null();
             assert_granted(&called["permissions"], &job["permissions"]);
             if !values.holds(&job["if"], succeeded) {
                 continue;
@@ -145,7 +175,8 @@ impl Repository {
 
     /// Runs the steps of a job; those after a failed one run only where they say `always()`.
     fn job(&self, name: &str, job: &Value, values: &mut Values<'_>, revision: &str) -> (i32, String) {
-        let (mut folder, mut code, mut log) = (PathBuf::new(), 0, String::new());
+        let (mut folder, mut code, mut log) = (self.project.beside("empty"), 0, String::new());
+        std::fs::create_dir_all(&folder).unwrap();
         for step in job["steps"].as_array().unwrap() {
             if !values.holds(&step["if"], code == 0) {
                 continue;
@@ -153,7 +184,10 @@ impl Repository {
             let with = &step["with"];
             let text = |key: &str| values.filled(&with[key]);
             match step["uses"].as_str().unwrap().split('@').next().unwrap() {
-                "actions/checkout" => folder = self.checkout(with, name, revision),
+                "actions/checkout" => {
+                    let reference = if with["ref"].is_null() { String::new() } else { text("ref") };
+                    folder = self.checkout(with, &reference, name, revision);
+                }
                 "actions/upload-artifact" => copy(Path::new(&text("path")), &self.project.beside(&text("name"))),
                 "actions/download-artifact" => copy(&self.project.beside(&text("name")), Path::new(&text("path"))),
                 "OWNER/REPO" => {
@@ -177,7 +211,7 @@ impl Repository {
         for (name, value) in with.as_object().unwrap() {
             inputs.push((name.clone().leak(), values.filled(value)));
         }
-        if !inputs.iter().any(|(name, value)| *name == "job" && value == "deliver") {
+        if !inputs.iter().any(|(name, _)| *name == "job") {
             inputs.push(("base-url", self.project.server().base_url()));
             inputs.push(("model", "scripted".to_owned()));
         }
@@ -279,4 +313,36 @@ fn the_change_workflow_proposes_the_fix_of_a_rust_project() {
         ("qwen/fix-lint", true, vec!["qwen".to_owned()])
     );
     assert_eq!(pull.title, "style: fix linter warnings");
+}
+
+#[test]
+fn the_command_workflow_does_what_a_maintainer_asks_for() {
+    let recipe = "recipe: 1\nname: do\ndescription: d\nlimits: {cost_usd: 1}\n\
+        params:\n  request: {type: string, description: What to do., command: true}\n\
+        prompt: 'Do this: {{ params.request }}'\nneeds: {read: ['**'], write: ['**']}\noutput: {kind: changes}\n";
+    let edit = json!({"file_path": "a.py", "old_string": "f3", "new_string": "g3"});
+    let project = Project::new()
+        .file("a.py", "def f3():\n    return 3\n")
+        .file(".qwen/recipes/do.yaml", recipe)
+        .model([call("edit", edit), say("Renamed.")]);
+    let repository = Repository::new(project);
+    let git = |arguments: &[&str]| repository.project.run_git(arguments).trim().to_owned();
+    git(&["checkout", "-q", "-b", "change"]);
+    std::fs::write(repository.project.root().join("b.py"), "x = 1\n").unwrap();
+    git(&["add", "-A"]);
+    git(&["commit", "-q", "-m", "more"]);
+    git(&["push", "-q", "origin", "change"]);
+    repository.api.state().open_pull(12, "change", "main");
+    let content = json!({"action": "created", "repository": {"default_branch": "main", "full_name": "o/r"},
+        "issue": {"number": 12, "pull_request": {}}, "sender": {"login": "ann", "type": "User"},
+        "comment": {"id": 5, "body": "/qwen rename f3 to g3", "user": {"login": "ann"}}});
+    let event = Event { name: "issue_comment", content, actor: "ann" };
+    let (codes, log) = repository.run("qwen-command.yml", event, "change");
+    assert_eq!(codes, [0, 0, 0], "{log}");
+    let sent = repository.project.server().requests()[0].to_string();
+    assert!(sent.contains("Do this: rename f3 to g3"), "{sent}");
+    let state = repository.api.state();
+    assert_eq!(state.reactions, [(5, "eyes".to_owned())]);
+    let (_, pull) = state.pulls.iter().find(|(number, _)| **number != 12).unwrap();
+    assert_eq!((pull.head_ref.as_str(), pull.base_ref.as_str(), pull.draft), ("qwen/do", "change", true));
 }

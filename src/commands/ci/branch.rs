@@ -39,6 +39,8 @@ pub(super) struct Change<'a> {
     facts: Facts,
     secrets: Secrets,
     digest: &'a str,
+    /// The commit that the change is for.
+    made_for: String,
     /// The result with its patch, as `qwen apply` reads it.
     input: Vec<u8>,
     order: DeliveryRequest,
@@ -49,6 +51,8 @@ pub(super) struct Change<'a> {
 struct Target {
     branch: String,
     base_branch: Option<String>,
+    /// The branch is that of the pull request with this number.
+    head: Option<u64>,
     /// Branches that are never pushed to.
     kept: Vec<String>,
     title: String,
@@ -58,6 +62,8 @@ struct Target {
 pub(super) struct Pushed {
     pub(super) branch: String,
     base_branch: Option<String>,
+    /// It is the branch of this pull request.
+    pub(super) of_pull: Option<u64>,
     pub(super) commit: String,
     title: String,
     files: Vec<FileReport>,
@@ -78,9 +84,7 @@ pub(super) fn judge<'a>(
     if !(matches!(report.ending.exit_code, 0 | 3) || report.ending.exit_code == 60 && only_denied_calls) {
         return Err(ProposalError::Failed(report.ending.exit_code).into());
     }
-    if report.changes.base.is_none() {
-        return Err(ProposalError::NoBase.into());
-    }
+    let made_for = report.changes.base.clone().ok_or(ProposalError::NoBase)?;
     let repository = place.repository().ok_or(ProposalError::NoRepository)?;
     let (base_branch, kept) = base_and_kept(job);
     let title = subject(job, report, place, trusted);
@@ -91,10 +95,11 @@ pub(super) fn judge<'a>(
         chosen,
         facts: place.facts(&job.environment),
         secrets: secrets_of(&chosen.policy, &job.environment)?,
+        made_for,
         digest: report.changes.patch_sha256.as_deref().unwrap_or_default(),
         input: with_patch(report, patch),
         order: order(job, report, &title)?,
-        target: Target { branch: branch_name(job, report), base_branch, kept, title },
+        target: Target { branch: branch_name(job, report), base_branch, head: None, kept, title },
     };
     match change.deliver(Delivery::DryRun, &new_id())?.files.is_empty() {
         true => Err(ProposalError::Empty.into()),
@@ -114,10 +119,21 @@ fn with_patch(report: &Report, patch: &[u8]) -> Vec<u8> {
 }
 
 impl Change<'_> {
-    /// Names the pull request that the change is for: it goes to a branch on top of its branch.
-    pub(super) fn based_on(&mut self, pull: &Pull) {
-        self.target.kept.push(pull.head_ref.clone());
-        self.target.base_branch = Some(pull.head_ref.clone());
+    /// Names the pull request that the change is for: it goes to a branch on top of its branch, or to that branch.
+    pub(super) fn based_on(&mut self, pull: &Pull) -> Result<(), ProposalError> {
+        let target = &mut self.target;
+        if !self.job.inputs.delivery.to_head {
+            target.kept.push(pull.head_ref.clone());
+            target.base_branch = Some(pull.head_ref.clone());
+            return Ok(());
+        }
+        let repository = self.job.variable("GITHUB_REPOSITORY").unwrap_or_default();
+        if pull.head_repository.as_deref() != Some(repository.as_str()) {
+            return Err(ProposalError::ForeignHead);
+        }
+        target.kept = default_branch(self.job).into_iter().collect();
+        (target.branch, target.head) = (pull.head_ref.clone(), Some(pull.number));
+        Ok(())
     }
 
     fn deliver(&self, how: Delivery, run_id: &str) -> Result<crate::deliver::Delivered, Failure> {
@@ -146,26 +162,50 @@ impl Change<'_> {
 
     /// Commits the change and pushes it to its branch.
     pub(super) fn push(self) -> Result<Pushed, Failure> {
-        let Target { branch, base_branch, kept, title } = &self.target;
+        let Target { branch, base_branch, head, kept, title } = &self.target;
         let server = self.job.variable("GITHUB_SERVER_URL");
         let own = Temporary::outside("ci-", self.place.root()).map_err(ProposalError::Temporary)?;
         let git = server::git(self.repository, own.path()).map_err(|error| ProposalError::Origin(error.to_string()))?;
         let token = self.job.inputs.token.as_ref();
-        let push = Push { git, branch, kept, token, server: server.as_deref() };
-        let expected = push.look()?;
+        let below = self.below();
+        let push = Push { git, branch, kept, below: &below, token, server: server.as_deref() };
+        let expected = match head {
+            Some(_) => push.look_at_head()?,
+            None => push.look()?,
+        };
         // A name of our own: the one that is pushed may be checked out here, or be there from an earlier try.
         let run_id = new_id();
         let local = format!("qwen-ci-{run_id}");
         let delivered = self.deliver(Delivery::Branch { name: local.clone(), order: self.order.clone() }, &run_id)?;
         let commit = delivered.commit.ok_or(ProposalError::NoCommit)?;
         let there = expected.clone().filter(|tip| push.is_there(tip, &commit));
-        let pushed = if there.is_some() { Ok(()) } else { push.push(&commit, expected.as_deref()) };
+        // What is pushed is a commit on the one that the change was made for, and nothing else.
+        let has_moved = head.is_some() && expected.as_ref() != Some(&self.made_for);
+        let pushed = match &there {
+            Some(_) => Ok(()),
+            None if has_moved => Err(push.moved()),
+            None => push.push(&commit, expected.as_deref()),
+        };
         // The commit is on origin or nowhere.
         let _gone = self.repository.git().run(&["update-ref", "-d", &format!("refs/heads/{local}"), &commit], b"");
         pushed?;
-        let commit = there.unwrap_or(commit);
-        let (branch, base_branch, title) = (branch.clone(), base_branch.clone(), title.clone());
-        Ok(Pushed { branch, base_branch, commit, title, files: delivered.files })
+        Ok(Pushed {
+            branch: branch.clone(),
+            base_branch: base_branch.clone(),
+            of_pull: *head,
+            commit: there.unwrap_or(commit),
+            title: title.clone(),
+            files: delivered.files,
+        })
+    }
+
+    /// Returns the commits that a branch of ours began from: the checkout's, and the base branch's.
+    fn below(&self) -> Vec<String> {
+        let base = self.target.base_branch.as_ref().map(|base| format!("refs/remotes/origin/{base}^{{commit}}"));
+        let commit = |name: String| {
+            self.repository.git().line(&["rev-parse", "--verify", "--quiet", "--end-of-options", &name], b"").ok()
+        };
+        ["HEAD".to_owned()].into_iter().chain(base).filter_map(commit).filter(|id| !id.is_empty()).collect()
     }
 }
 
@@ -180,15 +220,17 @@ fn may_run_later(chosen: &PolicySelection, prefix: &RelPath, path: &RelPath) -> 
 
 /// Returns the branch that the change is for, and the branches that are never pushed to.
 fn base_and_kept(job: &Job) -> (Option<String>, Vec<String>) {
-    let event = job.event();
-    let default_branch =
-        event.as_ref().and_then(|event| event.pointer("/repository/default_branch")?.as_str().map(str::to_owned));
+    let default_branch = default_branch(job);
     let base_branch = job
         .variable("GITHUB_HEAD_REF")
         .or_else(|| job.variable("GITHUB_REF_NAME").filter(|_| is_branch(job)))
         .or_else(|| default_branch.clone());
     let kept = [default_branch, base_branch.clone()].into_iter().flatten().collect();
     (base_branch, kept)
+}
+
+fn default_branch(job: &Job) -> Option<String> {
+    job.event()?.pointer("/repository/default_branch")?.as_str().map(str::to_owned)
 }
 
 fn is_branch(job: &Job) -> bool {
@@ -198,7 +240,8 @@ fn is_branch(job: &Job) -> bool {
 fn branch_name(job: &Job, report: &Report) -> String {
     job.inputs.delivery.branch.clone().unwrap_or_else(|| {
         let recipe = report.ran.recipe.as_ref().map(|recipe| recipe.name.as_str()).filter(|name| is_word(name));
-        format!("qwen/{}", recipe.unwrap_or("change"))
+        let key = job.inputs.delivery.key.as_ref().map(|key| format!("/{key}")).unwrap_or_default();
+        format!("qwen/{}{key}", recipe.unwrap_or("change"))
     })
 }
 
@@ -240,6 +283,8 @@ fn order(job: &Job, report: &Report, title: &str) -> Result<DeliveryRequest, Pro
     let mut trailers = vec![("Assisted-by", assisted.as_str())];
     trailers.extend(recipe.as_deref().map(|recipe| ("Qwen-Recipe", recipe)));
     trailers.push(("Qwen-Run-Id", run));
+    let closes = report.changes.closes.map(|number| format!("#{number}"));
+    trailers.extend(closes.as_deref().map(|number| ("Closes", number)));
     let body: String = inert(&report.answer.result).chars().take(4_000).collect();
     let message = message(title, &body, &trailers).map_err(|problem| ProposalError::Message(problem.to_string()))?;
     let committer = Person { name: COMMITTER.0.to_owned(), email: COMMITTER.1.to_owned() };
@@ -268,12 +313,26 @@ impl Pushed {
     }
 }
 
+/// Whether checks start for what was pushed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Checks {
+    /// They do, or are started.
+    Start,
+    /// GitHub starts none for a push of the job's own token.
+    Wait,
+}
+
+/// What a pull request says of checks that do not start.
+const WAITING: &str = "\nNo checks have started: GitHub starts none for a push with the token of a workflow. Approve them, or close and \
+    reopen the pull request; an App's token as `github-token`, or `start-checks`, starts them.\n";
+
 /// Opens the pull request of what was pushed; the error says why there is none.
 pub(super) async fn open_pull_request(
     job: &Job,
     report: &Report,
     wanted: &Wanted,
     pushed: &Pushed,
+    checks: Checks,
 ) -> Result<Opened, String> {
     let base = pushed.base_branch.as_deref().ok_or("the base branch is unknown")?;
     let wanted = wanted.pull_request.as_ref().ok_or("recipe or policy leave it out")?;
@@ -284,7 +343,13 @@ pub(super) async fn open_pull_request(
     report.changes.files.clone_from(&pushed.files);
     let (url, actor) = (job.run_url(), job.variable("GITHUB_ACTOR").filter(|actor| is_login(actor)));
     let about = PullRequest { run_url: url.as_deref(), actor: actor.as_deref(), commit: &pushed.commit };
-    let body = summary::pull_request(&report, &about);
+    let mut body = summary::pull_request(&report, &about);
+    if let Some(number) = report.changes.closes {
+        body.push_str(&format!("\nCloses #{number}.\n"));
+    }
+    if checks == Checks::Wait {
+        body.push_str(WAITING);
+    }
     let proposed = Proposed {
         head: &pushed.branch,
         base,

@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use super::branch::{self, Pushed};
+use super::branch::{self, Checks, Pushed};
 use super::error::ProposalError;
 use super::job::{Job, open, recipe, say, say_failure, trusted};
 use super::posting::{Done, Posting, is_pull_request_event};
@@ -11,9 +11,11 @@ use super::proposal::{self, Read};
 use super::trusted_policy;
 use super::wanted::Wanted;
 use crate::emit::github::notice;
+use crate::emit::proposal::Subject;
 use crate::emit::summary;
 use crate::exit::Exit;
 use crate::github::Pull;
+use crate::policy::file::GitHubWrite;
 use crate::policy::lists::ToolLists;
 use crate::recipe::Recipe;
 use crate::run::Failure;
@@ -50,22 +52,23 @@ pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Fail
 
 /// Everything is read and judged before the first request that writes.
 async fn deliver(job: &Job, done: &mut Done, out: &mut dyn Write) -> Result<&'static str, Failure> {
-    for name in ["pull-request", "branch", "commit", "review-url", "comment-url"] {
-        done.set(name, "");
-    }
-    for (name, value) in [("changed", "false"), ("posted", "0"), ("gone", "0")] {
-        done.set(name, value);
-    }
+    done.nothing();
     job.inputs.check()?;
-    let read = proposal::read(job)?;
+    let mut read = proposal::read(job)?;
     done.report = Some(read.file.result.clone());
     let place = open(&job.inputs, &job.environment)?;
     let trusted = trusted(job, &place)?;
     let recipe = same_recipe(job, &place, &trusted, &read)?;
+    if !recipe.as_ref().is_some_and(closes) {
+        read.file.result.changes.closes = None;
+    }
     let chosen = policy(job, &place, &trusted)?;
     let wanted = Wanted::judge(recipe.as_ref(), &chosen.policy)?;
     let mut change = match (&read.patch, &wanted.pull_request) {
-        (Some(patch), Some(_)) => Some(branch::judge(job, &place, &trusted, &chosen, &read.file, patch)?),
+        (Some(patch), Some(_)) => {
+            may_push(job, &read, &chosen)?;
+            Some(branch::judge(job, &place, &trusted, &chosen, &read.file, patch)?)
+        }
         (Some(_), None) => {
             say(out, &notice("notice", "qwen", "the change is not delivered: recipe or policy leave it out"));
             None
@@ -75,7 +78,7 @@ async fn deliver(job: &Job, done: &mut Done, out: &mut dyn Write) -> Result<&'st
     let posting = Posting::new(job, &read.file, &wanted)?;
     let pull = posting.pull(done).await?;
     if let (Some(change), Some(pull)) = (&mut change, &pull) {
-        change.based_on(pull);
+        change.based_on(pull)?;
     }
     match pull.as_ref().map(|pull| state(job, &read, pull)) {
         Some(State::Over) => {
@@ -93,7 +96,8 @@ async fn deliver(job: &Job, done: &mut Done, out: &mut dyn Write) -> Result<&'st
     if let Some(change) = change {
         let pushed = change.push()?;
         done.step("branch", format!("the branch `{}`", pushed.branch));
-        open_pull_request(job, &read, &wanted, &pushed, done, out).await?;
+        let checks = start_checks(job, &posting, &pushed, done).await?;
+        open_pull_request(job, &read, &wanted, &pushed, checks, done, out).await?;
     }
     if posting.number().is_some() {
         posting.labels(done).await?;
@@ -104,6 +108,23 @@ async fn deliver(job: &Job, done: &mut Done, out: &mut dyn Write) -> Result<&'st
         }
     }
     Ok(if done.lines().is_empty() { "nothing_to_do" } else { "success" })
+}
+
+/// Tells whether a recipe may close an issue.
+fn closes(recipe: &Recipe) -> bool {
+    recipe.file.git.as_ref().is_some_and(|git| git.closes.is_some())
+}
+
+/// Refuses a push to the branch of a pull request that the policy does not name.
+fn may_push(job: &Job, read: &Read, chosen: &PolicySelection) -> Result<(), ProposalError> {
+    match () {
+        () if !job.inputs.delivery.to_head => Ok(()),
+        () if read.file.on != Subject::PullRequest => Err(ProposalError::NoHead),
+        () if !chosen.policy.may_write_to_github(GitHubWrite::PushHead) => {
+            Err(ProposalError::HeadNotGranted(chosen.policy.facts().name))
+        }
+        () => Ok(()),
+    }
 }
 
 /// How a pull request is, seen from the proposal.
@@ -128,9 +149,14 @@ fn state(job: &Job, read: &Read, pull: &Pull) -> State {
     }
 }
 
-/// Returns the recipe of the run as the trusted commit has it here; another one is refused.
+/// Returns the recipe of the run as the trusted commit has it here; another one is refused. A run that failed before it
+/// read its recipe is told of below the name that the inputs say.
 fn same_recipe(job: &Job, place: &Place, trusted: &Trusted, read: &Read) -> Result<Option<Recipe>, Failure> {
-    let Some(facts) = &read.file.result.ran.recipe else { return Ok(None) };
+    let Some(facts) = &read.file.result.ran.recipe else {
+        let has_failed = !matches!(read.file.result.ending.exit_code, 0 | 3) && read.patch.is_none();
+        let named = job.named_recipe().filter(|_| has_failed);
+        return Ok(named.and_then(|word| recipe(job, place, trusted, &word).ok()));
+    };
     let found = recipe(job, place, trusted, &job.named_recipe().unwrap_or_else(|| facts.name.clone()))?;
     match found.facts() == *facts {
         true => Ok(Some(found)),
@@ -160,12 +186,26 @@ pub(super) fn policy(job: &Job, place: &Place, trusted: &Trusted) -> Result<Poli
     Ok(chosen)
 }
 
+/// Starts the workflows that the input names for what was pushed, unless they were started for it before.
+async fn start_checks(job: &Job, posting: &Posting<'_>, pushed: &Pushed, done: &mut Done) -> Result<Checks, Failure> {
+    let delivery = &job.inputs.delivery;
+    if delivery.start_checks.is_empty() {
+        return Ok(if posting.is_jobs_own_token().await { Checks::Wait } else { Checks::Start });
+    }
+    for workflow in &delivery.start_checks {
+        posting.start(workflow, &pushed.branch, &pushed.commit, done).await?;
+    }
+    done.step("checks", format!("{} started", crate::emit::words::count(delivery.start_checks.len() as u64, "workflow")));
+    Ok(Checks::Start)
+}
+
 /// Opens the pull request of what was pushed. If that is impossible the branch remains, and the log says what to do.
 async fn open_pull_request(
     job: &Job,
     read: &Read,
     wanted: &Wanted,
     pushed: &Pushed,
+    checks: Checks,
     done: &mut Done,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
@@ -174,7 +214,11 @@ async fn open_pull_request(
     done.set("commit", pushed.commit.clone());
     done.set("base", read.file.result.changes.base.clone().unwrap_or_default());
     say(out, &format!("pushed {} to the branch {}\n", pushed.commit, pushed.branch));
-    match branch::open_pull_request(job, &read.file.result, wanted, pushed).await {
+    if let Some(number) = pushed.of_pull {
+        done.set("pull-request", number.to_string());
+        return Ok(());
+    }
+    match branch::open_pull_request(job, &read.file.result, wanted, pushed, checks).await {
         Ok(opened) => {
             let verb = if opened.was_there { "brought up to date" } else { "opened" };
             say(out, &notice("notice", "qwen", &format!("{verb} pull request {}: {}", opened.number, opened.url)));

@@ -229,6 +229,15 @@ pub(in crate::commands) enum ProposalError {
     /// The result names no base.
     #[error("the result does not name a base commit")]
     NoBase,
+    /// The branch of the pull request is somewhere else.
+    #[error("push-to is head, and the branch of the pull request is in another repository")]
+    ForeignHead,
+    /// There is no pull request.
+    #[error("push-to is head, and the event is not about a pull request")]
+    NoHead,
+    /// The policy does not grant it.
+    #[error("push-to is head, and the policy {0} does not grant `push_head`")]
+    HeadNotGranted(String),
     /// The run failed.
     #[error("the run that proposed it ended with {0} and delivers no change")]
     Failed(u8),
@@ -240,7 +249,8 @@ pub(in crate::commands) enum ProposalError {
 impl CliError for ProposalError {
     fn exit(&self) -> Exit {
         match self {
-            ProposalError::NoDirectory => Exit::Usage,
+            ProposalError::NoDirectory | ProposalError::NoHead => Exit::Usage,
+            ProposalError::ForeignHead | ProposalError::HeadNotGranted(_) => Exit::Denied,
             ProposalError::NoDigest
             | ProposalError::NotADigest
             | ProposalError::Directory { .. }
@@ -285,6 +295,8 @@ impl CliError for ProposalError {
             ProposalError::Empty => "run this job only if the output `changed` is true",
             ProposalError::NoCommit => "run again",
             ProposalError::NoBase => "run the first job in a clone with commits",
+            ProposalError::ForeignHead | ProposalError::NoHead => "leave out push-to: the change gets a branch of its own",
+            ProposalError::HeadNotGranted(_) => "add `push_head` to the list `github.allow` of the policy",
             ProposalError::Failed(_) => "look at the first job; a change that failed its checks is not delivered",
             ProposalError::Message(_) => "correct git.subject of the recipe",
         }))

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::deliver::policy;
 use super::error::CiError;
+use super::guard::{Permission, guard};
 use super::inputs::Shown;
 use super::commands::Asked;
 use super::job::{GuardedLog, Job, open, recipe, say, say_failure, trusted};
@@ -19,17 +20,19 @@ use crate::emit::proposal::Subject;
 use crate::emit::{Renderer, Report, Screen, summary, to_line};
 use crate::event::{Event, RunFinished};
 use crate::exit::Exit;
+use crate::git::repository::Repository;
 use crate::github::GitHubError;
+use crate::github::threads::Threads;
 use crate::policy::redact::Secrets;
-use crate::git::KEYS;
-use crate::policy::trigger::{Trigger, Verdict, is_comment};
+use crate::policy::trigger::is_comment;
 use crate::recipe::Recipe;
-use crate::recipe::file::OutputKind;
+use crate::recipe::file::{CommentMode, OutputKind};
 use crate::run::Failure;
 use crate::run::finish::outcome;
 use crate::run::output::masking::secrets_of;
 use crate::run::output::outputs::{Streams, new_id, outputs};
 use crate::run::place::{self, Place};
+use crate::run::rules::trust::Trusted;
 use crate::run::run as run_agent;
 use crate::tool_name::{READING, ToolId};
 
@@ -71,6 +74,8 @@ impl Files {
 enum Ready {
     Run(Box<Prepared>),
     Skip(String),
+    /// Whoever started it may, and it cannot run.
+    Broken(Failure, About),
 }
 
 /// A run that may start.
@@ -80,6 +85,8 @@ struct Prepared {
     place: Place,
     wanted: Wanted,
     secrets: Secrets,
+    /// Threads of earlier runs; `None` where they do not matter or cannot be read.
+    threads: Option<Threads>,
     /// The commit that recipe and policy are read from.
     trusted: Option<String>,
 }
@@ -87,10 +94,13 @@ struct Prepared {
 pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Failure> {
     let files = Files { folder: job.folder()? };
     let log = GuardedLog::new()?;
-    let (exit, prepared) = match ready(job, &files).await {
+    let (exit, prepared) = match ready(job, &files, out).await {
         Ok(Ready::Run(prepared)) => {
             let exit = run_agent(&prepared.arguments, &job.environment, streams(&log)).await;
-            (exit, Some(prepared))
+            (exit, Some(Ok(prepared)))
+        }
+        Ok(Ready::Broken(failure, about)) => {
+            (end(job, &files, &log, RunFinished::failed(failure.exit, *failure.error)), Some(Err(about)))
         }
         Ok(Ready::Skip(why)) => {
             say(out, &notice("notice", "qwen", &format!("not started: {why}")));
@@ -100,8 +110,10 @@ pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Fail
     };
     say(out, &log.end());
     let report = read_report(&files.path("result.json"))?;
-    if let Some(prepared) = prepared {
-        hand_over(job, &files, &report, *prepared, out).await?;
+    match prepared {
+        Some(Ok(prepared)) => hand_over(job, &files, &report, *prepared)?,
+        Some(Err(about)) => propose(job, &files, &report, &about, More::default())?,
+        None => {}
     }
     if job.inputs.shown.annotations {
         // Written here with each value escaped: these are the commands that the runner must obey.
@@ -122,7 +134,7 @@ pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Fail
 }
 
 /// Everything that is decided without a model: inputs, the people behind the event, the policy's own text.
-async fn ready(job: &Job, files: &Files) -> Result<Ready, Failure> {
+async fn ready(job: &Job, files: &Files, out: &mut dyn Write) -> Result<Ready, Failure> {
     job.inputs.check()?;
     let event_name = job.variable("GITHUB_EVENT_NAME").ok_or(CiError::NoEvent)?;
     let asked = match job.inputs.asked(job.event().as_ref()) {
@@ -138,23 +150,84 @@ async fn ready(job: &Job, files: &Files) -> Result<Ready, Failure> {
     files.set(&mut arguments, job.inputs.shown);
     match guard(job, &event_name, recipe.as_ref().is_some_and(is_harmless)).await? {
         Permission::Skip(why) => return Ok(Ready::Skip(why)),
-        Permission::Start { by_writer } => arguments.by_writer = by_writer,
+        Permission::Start { by_writer } => arguments.from_job.by_writer = by_writer,
     }
-    arguments.input.command = asked.text.filter(|_| is_comment(&event_name));
-    let about = about(job, &event_name, &place, recipe.as_ref()).await?;
-    if let Some(recipe) = &recipe {
-        arguments.input.params.extend(revisions(job, recipe, &about));
+    arguments.from_job.command = asked.text.filter(|_| is_comment(&event_name));
+    let known = About::read(&event_name, job.event().as_ref());
+    let start = Start { job, files, event_name, place, trusted, recipe };
+    Ok(match start.prepare(arguments, out).await {
+        Ok(prepared) => Ready::Run(Box::new(prepared)),
+        // A comment of an earlier run must not stand as if this one had not been.
+        Err(failure) => Ready::Broken(failure, known),
+    })
+}
+
+/// A run that whoever started it may start.
+struct Start<'a> {
+    job: &'a Job,
+    files: &'a Files,
+    event_name: String,
+    place: Place,
+    trusted: Trusted,
+    recipe: Option<Recipe>,
+}
+
+impl Start<'_> {
+    /// Finds what the run needs, and what earlier runs left in the pull request.
+    async fn prepare(self, mut arguments: Box<RunArgs>, out: &mut dyn Write) -> Result<Prepared, Failure> {
+        let Start { job, files, event_name, place, trusted, recipe } = self;
+        let recipe = recipe.as_ref();
+        let about = about(job, &event_name, &place, recipe).await?;
+        if let Some(recipe) = recipe {
+            arguments.input.params.extend(revisions(job, recipe, &about));
+        }
+        if let Some(named) = &job.inputs.policy {
+            let folder = files.path("policy");
+            let policy = trusted_policy::find(named, place.top(), &job.environment.cwd, &trusted, &folder)?;
+            arguments.policy.policy = Some(policy);
+        }
+        let chosen = policy(job, &place, &trusted)?;
+        let wanted = Wanted::judge(recipe, &chosen.policy)?;
+        let secrets = secrets_of(&chosen.policy, &job.environment)?;
+        arguments.from_job.token.clone_from(&job.inputs.token);
+        let mut threads = None;
+        if let (Some(_), Some(head), Some(repository)) = (&wanted.review, &about.head, place.repository()) {
+            match earlier(job, &about, &event_name, &wanted, repository).await {
+                Ok((found, since)) => {
+                    arguments.from_job.earlier = threads::earlier(&found, head, repository, &secrets);
+                    arguments.from_job.since = since;
+                    threads = Some(found);
+                }
+                Err(error) => {
+                    let text = format!("what earlier runs posted is unknown: {error}; give the job `pull-requests: read`");
+                    say(out, &notice("notice", "qwen", &text));
+                }
+            }
+        }
+        let trusted = trusted.tree.map(|tree| tree.commit);
+        Ok(Prepared { arguments: *arguments, about, place, wanted, secrets, threads, trusted })
     }
-    if let Some(named) = &job.inputs.policy {
-        let folder = files.path("policy");
-        let policy = trusted_policy::find(named, place.top(), &job.environment.cwd, &trusted, &folder)?;
-        arguments.policy.policy = Some(policy);
-    }
-    let chosen = policy(job, &place, &trusted)?;
-    let wanted = Wanted::judge(recipe.as_ref(), &chosen.policy)?;
-    let secrets = secrets_of(&chosen.policy, &job.environment)?;
-    let trusted = trusted.tree.map(|tree| tree.commit);
-    Ok(Ready::Run(Box::new(Prepared { arguments: *arguments, about, place, wanted, secrets, trusted })))
+}
+
+/// Reads what earlier runs left in the pull request: their threads, and the commit up to which they looked.
+async fn earlier(
+    job: &Job,
+    about: &About,
+    event_name: &str,
+    wanted: &Wanted,
+    repository: &Repository,
+) -> Result<(Threads, Option<String>), GitHubError> {
+    let threads = threads::ours(job, about).await?;
+    let action = job.event().and_then(|event| event.get("action")?.as_str().map(str::to_owned));
+    let is_new = event_name == "pull_request" && action.as_deref() == Some("synchronize");
+    let is_sticky = wanted.comment_mode().is_some_and(|(mode, _)| mode == CommentMode::Sticky);
+    let since = match &wanted.recipe {
+        Some(recipe) if is_new && is_sticky && !job.inputs.looks_at_all => {
+            threads::reviewed(job, about, &threads.login, recipe, repository).await?
+        }
+        Some(_) | None => None,
+    };
+    Ok((threads, since))
 }
 
 /// Reads the inputs as the command line of a run.
@@ -211,97 +284,26 @@ fn revisions(job: &Job, recipe: &Recipe, about: &About) -> Vec<String> {
     commits.filter_map(|(name, commit)| Some(format!("{name}={}", commit.as_ref()?))).collect()
 }
 
-/// Writes the proposal for the job that delivers.
-async fn hand_over(
-    job: &mut Job,
-    files: &Files,
-    report: &Report,
-    prepared: Prepared,
-    out: &mut dyn Write,
-) -> Result<(), CiError> {
-    let Prepared { about, place, wanted, secrets, trusted, .. } = prepared;
+/// Hands over what a run found and changed.
+fn hand_over(job: &mut Job, files: &Files, report: &Report, prepared: Prepared) -> Result<(), CiError> {
+    let Prepared { about, place, wanted, secrets, threads, trusted, .. } = prepared;
     let mut more = More { trusted, ..More::default() };
     if let (Some(labels), Some(answer)) = (&wanted.labels, &report.answer.structured_output) {
         let named = answer.pointer(&labels.from).and_then(serde_json::Value::as_array).into_iter().flatten();
         more.labels = named.filter_map(|label| label.as_str().map(str::to_owned)).take(100).collect();
     }
-    if let (Some(_), Some(head), Some(repository)) = (&wanted.review, &about.head, place.repository()) {
-        match threads::ours(job, &about).await {
-            Ok(ours) => more.gone = threads::gone(&ours, report, head, repository, &secrets),
-            Err(error) => {
-                let text = format!(
-                    "comments whose code is gone stay as they are: {error}; give the job `pull-requests: read`"
-                );
-                say(out, &notice("notice", "qwen", &text));
-            }
-        }
+    if let (Some(threads), Some(head), Some(repository)) = (&threads, &about.head, place.repository()) {
+        more.gone = threads::gone(threads, report, head, repository, &secrets);
     }
-    let (folder, digest) = proposal::write(job, &files.folder, report, &about, more)?;
+    propose(job, files, report, &about, more)
+}
+
+/// Writes the proposal for the job that delivers.
+fn propose(job: &mut Job, files: &Files, report: &Report, about: &About, more: More) -> Result<(), CiError> {
+    let (folder, digest) = proposal::write(job, &files.folder, report, about, more)?;
     job.set("proposal-dir", folder.display().to_string());
     job.set("proposal-sha256", digest);
     Ok(())
-}
-
-/// What came of asking who may start the run.
-enum Permission {
-    /// Nothing starts, although nobody did wrong: why.
-    Skip(String),
-    /// It starts.
-    Start {
-        /// Nobody but people who may write started it.
-        by_writer: bool,
-    },
-}
-
-/// Asks who may start the run.
-async fn guard(job: &Job, event_name: &str, is_harmless: bool) -> Result<Permission, CiError> {
-    let event = job.event();
-    let actor = job.variable("GITHUB_ACTOR").unwrap_or_default();
-    let triggering_actor = job.variable("GITHUB_TRIGGERING_ACTOR").unwrap_or_default();
-    let trigger = Trigger {
-        event_name,
-        event: event.as_ref(),
-        actor: &actor,
-        triggering_actor: &triggering_actor,
-        allowed: &job.inputs.allow_actors,
-        mention: job.inputs.mention.as_deref(),
-        label: job.inputs.label.as_deref(),
-        assignee: job.inputs.assignee.as_deref(),
-        is_harmless,
-    };
-    let verdict = trigger.judge();
-    if matches!(verdict, Verdict::Start | Verdict::Ask(_)) && trigger.gets_no_secrets() && lacks_key(job) {
-        let text = "GitHub gives this pull request no secrets, so there is no API key; allow-actors alone does not help";
-        return Ok(Permission::Skip(text.to_owned()));
-    }
-    let people = match verdict {
-        Verdict::Start => return Ok(Permission::Start { by_writer: trigger.needs_write() }),
-        Verdict::Skip(why) => return Ok(Permission::Skip(why)),
-        Verdict::Refuse(why) => return Err(CiError::Refused(why)),
-        Verdict::Ask(people) => people,
-    };
-    let github =
-        job.github().map_err(|error| CiError::Refused(format!("cannot check who may start this run: {error}")))?;
-    for login in people {
-        match github.may_write(&login).await {
-            Ok(true) => {}
-            Ok(false) => return Err(CiError::Refused(format!("{login} may not write to this repository"))),
-            Err(error) => {
-                return Err(CiError::Refused(format!(
-                    "GitHub does not say whether {login} may write to this repository: {error}"
-                )));
-            }
-        }
-    }
-    Ok(Permission::Start { by_writer: true })
-}
-
-/// Tells whether there is no key, and a server that wants one: all but those of this machine may.
-fn lacks_key(job: &Job) -> bool {
-    let server = ["QWEN_BASE_URL", "OPENAI_BASE_URL"].iter().find_map(|name| job.variable(name));
-    let host = server.and_then(|server| url::Url::parse(&server).ok()?.host_str().map(str::to_owned));
-    let is_local = host.is_some_and(|host| ["127.0.0.1", "localhost", "[::1]"].contains(&host.as_str()));
-    !is_local && KEYS.iter().all(|name| job.variable(name).is_none_or(|key| key.is_empty()))
 }
 
 /// Tells whether the recipe can neither change files, run commands nor use the network, whatever the policy allows: its

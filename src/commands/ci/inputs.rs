@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::commands::{Asked, Commands, params_for};
 use super::error::CiError;
-use super::{commands, flags};
+use super::flags;
 use crate::recipe::Recipe;
-use super::commands::Asked;
 use crate::secret::Secret;
 use crate::settings::Environment;
 
@@ -21,28 +21,31 @@ pub(super) struct Inputs {
     pub(super) trusted_ref: Option<String>,
     pub(super) directory_to_work_in: PathBuf,
     pub(super) changes: Option<String>,
-    pub(super) fail_on: Option<String>,
+    /// Flags of the run: those of inputs of their own, and those of `flags`.
+    flags: Vec<String>,
+    /// Only what is new since an earlier run is looked at, where there was one.
+    pub(super) looks_at_all: bool,
     pub(super) shown: Shown,
-    pub(super) max_cost_usd: Option<String>,
-    pub(super) timeout: Option<String>,
-    pub(super) allow_actors: Vec<String>,
-    pub(super) mention: Option<String>,
-    /// Recipes by the first word of a comment; `*` for any other.
-    pub(super) commands: Vec<(String, String)>,
-    /// The label that starts a run.
-    pub(super) label: Option<String>,
-    /// Whose assignment starts a run.
-    pub(super) assignee: Option<String>,
-    pub(super) on_deny: Option<String>,
-    pub(super) fail_confidence: Option<String>,
-    /// Further flags of the run, as `--flag=value`.
-    pub(super) flags: Vec<String>,
+    pub(super) trigger: TriggerInputs,
     pub(super) token: Option<Secret>,
     pub(super) delivery: DeliveryInputs,
     /// The first input that cannot be what it says.
     problem: Option<String>,
     /// An input that is given by an old name, and the new one.
     renamed: Option<(&'static str, &'static str)>,
+}
+
+/// The inputs that say who or what starts a run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct TriggerInputs {
+    pub(super) allow_actors: Vec<String>,
+    pub(super) mention: Option<String>,
+    /// Recipes by the first word of a comment.
+    pub(super) commands: Commands,
+    /// The label that starts a run.
+    pub(super) label: Option<String>,
+    /// Whose assignment starts a run.
+    pub(super) assignee: Option<String>,
 }
 
 /// The inputs of `deliver`.
@@ -52,6 +55,12 @@ pub(super) struct DeliveryInputs {
     pub(super) proposal: Option<PathBuf>,
     pub(super) proposal_sha256: Option<String>,
     pub(super) branch: Option<String>,
+    /// The last part of the branch's name, for a matrix.
+    pub(super) key: Option<String>,
+    /// The change goes to the branch of the pull request.
+    pub(super) to_head: bool,
+    /// Workflows that are started for what was pushed.
+    pub(super) start_checks: Vec<String>,
     /// `None`: as the recipe says.
     pub(super) draft: Option<bool>,
     /// Whose comments are ours.
@@ -67,80 +76,140 @@ pub(super) struct Shown {
     pub(super) report: bool,
 }
 
+/// Reads variables, and keeps the first problem.
+struct Reader<'a> {
+    environment: &'a Environment,
+    problem: Option<String>,
+}
+
+impl Reader<'_> {
+    fn wrong(&mut self, problem: impl Into<String>) {
+        self.problem.get_or_insert(problem.into());
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        let value = self.environment.variables.get(&format!("QWEN_CI_{name}"))?.trim();
+        (!value.is_empty()).then(|| value.to_owned())
+    }
+
+    fn lines(&self, name: &str, separator: &[char]) -> Vec<String> {
+        let value = self.text(name).unwrap_or_default();
+        value.split(separator).map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Reads one of two words; the first is the default. Returns whether it is the second.
+    fn second(&mut self, name: &str, input: &str, words: [&str; 2]) -> bool {
+        match self.text(name) {
+            None => false,
+            Some(word) if words.contains(&word.as_str()) => word == words[1],
+            Some(other) => {
+                self.wrong(format!("the input {input} is `{other}`: give {} or {}", words[0], words[1]));
+                false
+            }
+        }
+    }
+
+    fn yes(&mut self, name: &str, input: &str) -> bool {
+        !self.second(name, input, ["true", "false"])
+    }
+
+    fn shown(&mut self) -> Shown {
+        Shown {
+            annotations: self.yes("ANNOTATIONS", "annotations"),
+            step_summary: self.yes("STEP_SUMMARY", "step-summary"),
+            report: self.yes("REPORT", "report"),
+        }
+    }
+
+    fn trigger(&mut self) -> TriggerInputs {
+        let commands = Commands::read(&self.lines("COMMANDS", &['\n'])).unwrap_or_else(|wrong| {
+            self.wrong(wrong);
+            Commands::default()
+        });
+        TriggerInputs {
+            allow_actors: self.lines("ALLOW_ACTORS", &[',', '\n', ' ']),
+            mention: self.text("MENTION"),
+            commands,
+            label: self.text("LABEL"),
+            assignee: self.text("ASSIGNEE"),
+        }
+    }
+
+    fn flags(&mut self) -> Vec<String> {
+        let given = self.lines("FLAGS", &['\n']);
+        if let Some(wrong) = given.iter().find_map(|flag| flags::check(flag).err()) {
+            self.wrong(wrong);
+        }
+        let own = ["fail-on", "fail-confidence", "on-deny", "max-cost-usd"].into_iter().map(|flag| (flag, flag));
+        let own = own.chain([("max-wall-time", "timeout"), ("trusted-ref", "trusted-ref")]);
+        let own = own.filter_map(|(flag, input)| {
+            let value = self.text(&input.replace('-', "_").to_ascii_uppercase())?;
+            (input != "trusted-ref" || value != "auto").then(|| format!("--{flag}={value}"))
+        });
+        own.chain(given).collect()
+    }
+
+    fn delivery(&mut self) -> DeliveryInputs {
+        let key = self.text("KEY");
+        let is_word = |key: &String| key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+        if let Some(key) = key.as_ref().filter(|key| !is_word(key)) {
+            self.wrong(format!("the input key is `{key}`: give letters, digits, `-`, `_` and `.`"));
+        }
+        let start_checks = self.lines("START_CHECKS", &[',', '\n', ' ']);
+        if let Some(file) = start_checks.iter().find(|file| !is_word(file)) {
+            self.wrong(format!("the input start-checks is `{file}`: give the name of a workflow's file, as ci.yml"));
+        }
+        if key.is_some() && self.text("BRANCH").is_some() {
+            self.wrong("the inputs key and branch are both given");
+        }
+        DeliveryInputs {
+            proposal: self.text("PROPOSAL_DIR").map(PathBuf::from),
+            proposal_sha256: self.text("PROPOSAL_SHA256"),
+            branch: self.text("BRANCH"),
+            key,
+            to_head: self.second("PUSH_TO", "push-to", ["branch", "head"]),
+            start_checks,
+            draft: self.text("DRAFT").is_some().then(|| self.yes("DRAFT", "draft")),
+            bot_login: self.text("BOT_LOGIN"),
+        }
+    }
+
+    fn token(&mut self) -> Option<Secret> {
+        let token = Secret::parse(&self.text("TOKEN")?);
+        if token.is_err() {
+            self.wrong("the input github-token cannot be a token");
+        }
+        token.ok()
+    }
+}
+
 impl Inputs {
     /// Reads the variables `QWEN_CI_*`.
     pub(super) fn read(environment: &Environment) -> Inputs {
-        let mut problem = None;
-        let text = |name: &str| {
-            let value = environment.variables.get(&format!("QWEN_CI_{name}"))?.trim();
-            (!value.is_empty()).then(|| value.to_owned())
-        };
-        let mut yes = |name: &str, input: &str| match text(name).as_deref() {
-            None | Some("true") => true,
-            Some("false") => false,
-            Some(other) => {
-                problem.get_or_insert_with(|| format!("the input {input} is `{other}`: give true or false"));
-                true
-            }
-        };
-        let shown = Shown {
-            annotations: yes("ANNOTATIONS", "annotations"),
-            step_summary: yes("STEP_SUMMARY", "step-summary"),
-            report: yes("REPORT", "report"),
-        };
-        let draft = text("DRAFT").is_some().then(|| yes("DRAFT", "draft"));
-        let lines = |name: &str, separator: &[char]| -> Vec<String> {
-            let value = text(name).unwrap_or_default();
-            value.split(separator).map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
-        };
-        let given = lines("COMMANDS", &['\n']);
-        let commands = commands::read(&given).unwrap_or_else(|wrong| {
-            problem.get_or_insert(wrong);
-            Vec::new()
-        });
-        let flags = lines("FLAGS", &['\n']);
-        if let Some(wrong) = flags.iter().find_map(|flag| flags::check(flag).err()) {
-            problem.get_or_insert(wrong);
-        }
-        let token = text("TOKEN").and_then(|token| match Secret::parse(&token) {
-            Ok(token) => Some(token),
-            Err(_) => {
-                problem.get_or_insert_with(|| "the input github-token cannot be a token".to_owned());
-                None
-            }
-        });
+        let mut reader = Reader { environment, problem: None };
+        let shown = reader.shown();
+        let looks_at_all = reader.second("SCOPE", "scope", ["auto", "full"]);
+        let (trigger, flags, token) = (reader.trigger(), reader.flags(), reader.token());
+        let delivery = reader.delivery();
+        let text = |name: &str| reader.text(name);
         let renamed = [("PATCH_DIR", "directory", "proposal-dir"), ("PATCH_SHA256", "patch-sha256", "proposal-sha256")];
         let renamed = renamed.into_iter().find(|(name, _, _)| text(name).is_some()).map(|(_, old, new)| (old, new));
         Inputs {
             recipe: text("RECIPE"),
             prompt: text("PROMPT"),
-            params: lines("PARAMS", &['\n']),
+            params: reader.lines("PARAMS", &['\n']),
             policy: text("POLICY"),
             trusted_ref: text("TRUSTED_REF").filter(|revision| revision != "auto"),
             directory_to_work_in: PathBuf::from(text("DIR").unwrap_or_else(|| ".".to_owned())),
             changes: text("CHANGES"),
-            fail_on: text("FAIL_ON"),
-            shown,
-            max_cost_usd: text("MAX_COST_USD"),
-            timeout: text("TIMEOUT"),
-            allow_actors: lines("ALLOW_ACTORS", &[',', '\n', ' ']),
-            mention: text("MENTION"),
-            commands,
-            label: text("LABEL"),
-            assignee: text("ASSIGNEE"),
-            on_deny: text("ON_DENY"),
-            fail_confidence: text("FAIL_CONFIDENCE"),
             flags,
+            looks_at_all,
+            shown,
+            trigger,
             token,
-            delivery: DeliveryInputs {
-                proposal: text("PROPOSAL_DIR").map(PathBuf::from),
-                proposal_sha256: text("PROPOSAL_SHA256"),
-                branch: text("BRANCH"),
-                draft,
-                bot_login: text("BOT_LOGIN"),
-            },
-            problem,
+            delivery,
             renamed,
+            problem: reader.problem,
         }
     }
 
@@ -151,6 +220,12 @@ impl Inputs {
             (None, Some((old, new))) => Err(CiError::Renamed(old, new)),
             (None, None) => Ok(()),
         }
+    }
+
+    /// Reads what the comment of the event asks for. `Err(Ok(why))`: nothing starts, and nobody did wrong.
+    pub(super) fn asked(&self, event: Option<&serde_json::Value>) -> Result<Asked, Result<String, CiError>> {
+        let has_task = self.recipe.is_some() || self.prompt.is_some();
+        self.trigger.commands.choose(self.trigger.mention.as_deref(), has_task, event)
     }
 
     /// Returns the recipe: that of the input, or the one that a comment asks for.
@@ -173,7 +248,7 @@ impl Inputs {
         if named.is_none() && !self.params.is_empty() {
             return Err(CiError::ParamsAlone);
         }
-        for param in self.params_for(recipe, asked)? {
+        for param in params_for(&self.params, recipe, asked)? {
             if param.ends_with("=-") {
                 return Err(CiError::StandardInput);
             }
@@ -183,18 +258,6 @@ impl Inputs {
             None | Some("dry-run") => arguments.push("--dry-run".to_owned()),
             Some(mode @ ("apply" | "commit")) => arguments.push(format!("--{mode}")),
             Some(other) => return Err(CiError::Changes(other.to_owned())),
-        }
-        for (flag, value) in [
-            ("fail-on", &self.fail_on),
-            ("max-cost-usd", &self.max_cost_usd),
-            ("max-wall-time", &self.timeout),
-            ("trusted-ref", &self.trusted_ref),
-            ("on-deny", &self.on_deny),
-            ("fail-confidence", &self.fail_confidence),
-        ] {
-            if let Some(value) = value {
-                arguments.push(format!("--{flag}={value}"));
-            }
         }
         arguments.push(format!("--cd={}", self.directory_to_work_in.display()));
         arguments.extend(self.flags.iter().cloned());
@@ -225,7 +288,7 @@ mod tests {
         ])
         .arguments(&Asked::default(), None)
         .unwrap();
-        let expected = "qwen|run|--no-stdin|--recipe=--yolo|--param=a=--policy=x|--param=b=@event:/issue/title|--dry-run|--fail-on=never --apply|--on-deny=stop|--cd=-x|--seed=1|-v";
+        let expected = "qwen|run|--no-stdin|--recipe=--yolo|--param=a=--policy=x|--param=b=@event:/issue/title|--dry-run|--cd=-x|--fail-on=never --apply|--on-deny=stop|--seed=1|-v";
         assert_eq!(arguments.join("|"), expected);
     }
 
@@ -242,6 +305,11 @@ mod tests {
             (&[("COMMANDS", "fix")], "WORD=RECIPE"),
             (&[("RECIPE", "a"), ("REPORT", "1")], "the input report is `1`"),
             (&[("RECIPE", "a"), ("TOKEN", "a b")], "github-token"),
+            (&[("RECIPE", "a"), ("SCOPE", "new")], "the input scope is `new`: give auto or full"),
+            (&[("RECIPE", "a"), ("PUSH_TO", "main")], "the input push-to"),
+            (&[("RECIPE", "a"), ("KEY", "a/b")], "the input key"),
+            (&[("RECIPE", "a"), ("KEY", "a"), ("BRANCH", "b")], "key and branch"),
+            (&[("RECIPE", "a"), ("START_CHECKS", "../x.yml")], "the input start-checks"),
             (&[("RECIPE", "a"), ("DRAFT", "no")], "the input draft is `no`"),
             (&[("RECIPE", "a"), ("PATCH_SHA256", "0")], "the input patch-sha256"),
         ] {

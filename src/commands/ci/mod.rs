@@ -1,12 +1,14 @@
 //! Runs `qwen ci`: the two jobs of the GitHub Action. One proposes with a model and a key, the other delivers without
 //! either.
 
+mod acknowledge;
 mod branch;
 mod commands;
 mod deliver;
 pub(super) mod error;
 mod flags;
 mod github;
+mod guard;
 mod inputs;
 mod job;
 mod posting;
@@ -38,5 +40,6 @@ pub(super) async fn run(verb: CiVerb, environment: &Environment, out: &mut dyn W
     match verb {
         CiVerb::Github => github::run(&mut job, out).await,
         CiVerb::Deliver => deliver::run(&mut job, out).await,
+        CiVerb::Acknowledge => acknowledge::run(&mut job, out).await,
     }
 }

@@ -31,6 +31,16 @@ impl Done {
         self.outputs.push((name, value.into()));
     }
 
+    /// Sets what stands where nothing is delivered.
+    pub(super) fn nothing(&mut self) {
+        for name in ["pull-request", "branch", "commit", "review-url", "comment-url"] {
+            self.set(name, "");
+        }
+        for (name, value) in [("changed", "false"), ("posted", "0"), ("gone", "0")] {
+            self.set(name, value);
+        }
+    }
+
     /// Notes a step. `line` is trusted Markdown.
     pub(super) fn step(&mut self, name: &'static str, line: String) {
         self.steps.push((name, line));
@@ -86,6 +96,11 @@ impl<'a> Posting<'a> {
         self.file.number
     }
 
+    /// Returns the name that comment and check go by.
+    fn name(&self) -> &str {
+        self.wanted.recipe.as_deref().unwrap_or("prompt")
+    }
+
     fn permission(&self) -> &'static str {
         if self.file.on == Subject::Issue { "issues: write" } else { PULL_REQUESTS }
     }
@@ -98,6 +113,28 @@ impl<'a> Posting<'a> {
                 pull.map(Some).map_err(|error| done.failed("the pull request", PULL_REQUESTS, error))
             }
             (Subject::PullRequest | Subject::Issue | Subject::None, _) => Ok(None),
+        }
+    }
+
+    /// Tells whether the token is the one that GitHub gives each job: its pushes start no workflow.
+    pub(super) async fn is_jobs_own_token(&self) -> bool {
+        match self.github.login(None).await {
+            Ok(login) => is_same_login(&login, "github-actions[bot]"),
+            Err(_) => true,
+        }
+    }
+
+    /// Starts a workflow for a branch, unless it was started for its commit.
+    pub(super) async fn start(&self, workflow: &str, branch: &str, commit: &str, done: &Done) -> Result<(), Failure> {
+        let failed = |error| done.failed("checks", "actions: write", error);
+        if self.github.has_run(workflow, commit).await.map_err(failed)? {
+            return Ok(());
+        }
+        match self.github.dispatch(workflow, branch).await {
+            // It may have started.
+            Err(error) if error.is_uncertain() && self.github.has_run(workflow, commit).await.map_err(failed)? => Ok(()),
+            Err(error) if error.is_uncertain() => self.github.dispatch(workflow, branch).await.map_err(failed),
+            started => started.map_err(failed),
         }
     }
 
@@ -247,8 +284,7 @@ impl<'a> Posting<'a> {
         posted: &Posted,
     ) -> Result<Option<String>, GitHubError> {
         let report = &self.file.result;
-        let recipe = report.ran.recipe.as_ref().map_or("prompt", |recipe| recipe.name.as_str());
-        let mark = marker::sticky(recipe);
+        let mark = marker::sticky(self.name());
         // What a run that broke off looked at is not what was reviewed.
         let is_whole = matches!(report.ending.exit_code, 0 | 3);
         let reviewed = self.file.head.as_deref().filter(|_| is_whole);
@@ -331,7 +367,7 @@ impl<'a> Posting<'a> {
             code if code == Exit::Gate.code() => "failure",
             _ => "neutral",
         };
-        let name = format!("qwen {}", report.ran.recipe.as_ref().map_or("prompt", |recipe| recipe.name.as_str()));
+        let name = format!("qwen {}", self.name());
         let (title, url) = (headline(report), self.job.run_url());
         let check = CheckRun {
             name: &name,

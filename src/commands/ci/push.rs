@@ -13,6 +13,9 @@ pub(super) const COMMITTER: (&str, &str) =
 /// The trailer that names the tree of a commit of ours: a commit that somebody amended has another one.
 pub(super) const TREE: &str = "Qwen-Tree";
 
+/// The most commits of a branch of ours.
+const MOST_COMMITS: usize = 50;
+
 /// The programs of the other side, so that none that the repository's configuration names is started in their place.
 const UPLOAD: &str = "--upload-pack=git-upload-pack";
 const RECEIVE: &str = "--receive-pack=git-receive-pack";
@@ -24,6 +27,8 @@ pub(super) struct Push<'a> {
     pub(super) branch: &'a str,
     /// Branches that are never pushed to.
     pub(super) kept: &'a [String],
+    /// Commits that are not ours to judge: what the branch began from.
+    pub(super) below: &'a [String],
     /// For a server that the checkout has no credentials for.
     pub(super) token: Option<&'a Secret>,
     /// `GITHUB_SERVER_URL`.
@@ -34,10 +39,35 @@ impl Push<'_> {
     /// Returns what the branch is on the remote now: `None` if it is not there. A branch that people work on is
     /// refused, and so is one that the rest of the project rests on.
     pub(super) fn look(&self) -> Result<Option<String>, DeliverError> {
+        let reference = format!("refs/heads/{}", self.branch);
+        self.check_name(&reference)?;
+        let Some(tip) = self.tip(&reference)? else { return Ok(None) };
+        let (git, failed) = (self.with_credentials(), unreadable);
+        let depth = format!("--depth={}", MOST_COMMITS + 1);
+        git.run(&["fetch", "--quiet", UPLOAD, "--no-tags", "--no-write-fetch-head", &depth, "origin", &tip], b"")
+            .map_err(failed)?;
+        let most = format!("--max-count={}", MOST_COMMITS + 1);
+        let format = format!("--format=%cn%n%ce%n%T%n%h%n%(trailers:key={TREE},valueonly,separator=%x20)");
+        let below: Vec<String> = self.below.iter().map(|commit| format!("^{commit}")).collect();
+        let mut words = vec!["log", "-z", "--no-show-signature", &most, &format, "--end-of-options", &tip];
+        words.extend(below.iter().map(String::as_str));
+        let shown = git.line(&words, b"").map_err(failed)?;
+        // One that is merged has no commit of its own any more: its last one decides.
+        let alone = ["log", "-1", "-z", "--no-show-signature", &format, "--end-of-options", &tip];
+        let shown = if shown.is_empty() { git.line(&alone, b"").map_err(failed)? } else { shown };
+        let commits: Vec<&str> = shown.split('\0').filter(|commit| !commit.trim().is_empty()).collect();
+        commits.iter().try_for_each(|commit| self.refuse_others(commit))?;
+        match commits.len() > MOST_COMMITS {
+            true => Err(self.not_ours("somebody", &tip[..tip.len().min(7)])),
+            false => Ok(Some(tip)),
+        }
+    }
+
+    /// Refuses a name that is none, and a branch that the rest of the project rests on.
+    fn check_name(&self, reference: &str) -> Result<(), DeliverError> {
         let name = self.branch;
-        let reference = format!("refs/heads/{name}");
         let is_odd = name.starts_with('-') || name.starts_with("refs/") || name == "HEAD";
-        if is_odd || self.git.run(&["check-ref-format", &reference], b"").is_err() {
+        if is_odd || self.git.run(&["check-ref-format", reference], b"").is_err() {
             return Err(DeliverError::conflict(
                 format!("`{name}` is not a valid branch name"),
                 "correct the input branch",
@@ -49,30 +79,21 @@ impl Push<'_> {
                 "name another branch; a person merges its pull request",
             ));
         }
-        let failed = |error: crate::git::GitError| {
-            DeliverError::conflict(
-                format!("cannot read the branches of origin: {error}"),
-                "check out with actions/checkout, and give the job `contents: write`",
-            )
-        };
-        let git = self.with_credentials();
-        let listed = git.line(&["ls-remote", "--refs", UPLOAD, "--", "origin", &reference], b"").map_err(failed)?;
-        let Some(tip) = listed.lines().find_map(|line| {
-            let (tip, name) = line.split_once('\t')?;
-            (name == reference).then(|| tip.to_owned())
-        }) else {
-            return Ok(None);
-        };
-        git.run(&["fetch", "--quiet", UPLOAD, "--no-tags", "--no-write-fetch-head", "--depth=1", "origin", &tip], b"")
-            .map_err(failed)?;
-        let format = format!("--format=%cn%n%ce%n%T%n%h%n%(trailers:key={TREE},valueonly)");
-        let shown = git.line(&["log", "-1", "--no-show-signature", &format, &tip], b"").map_err(failed)?;
-        self.refuse_others(&shown)?;
-        Ok(Some(tip))
+        Ok(())
     }
 
-    /// Refuses the last commit of the branch unless it is one of ours, as we made it. We push one commit on the base,
-    /// so that nobody's work can be below it. `shown` has a line each for committer, address, tree, short id, trailer.
+    /// Returns the last commit that the remote has of a branch.
+    fn tip(&self, reference: &str) -> Result<Option<String>, DeliverError> {
+        let git = self.with_credentials();
+        let listed = git.line(&["ls-remote", "--refs", UPLOAD, "--", "origin", reference], b"").map_err(unreadable)?;
+        Ok(listed.lines().find_map(|line| {
+            let (tip, name) = line.split_once('\t')?;
+            (name == reference).then(|| tip.to_owned())
+        }))
+    }
+
+    /// Refuses a commit of the branch unless it is one of ours, as we made it. `shown` has a line each for committer,
+    /// address, tree, short id, trailer.
     fn refuse_others(&self, shown: &str) -> Result<(), DeliverError> {
         let mut lines = shown.lines().map(str::trim);
         let mut next = || lines.next().unwrap_or_default();
@@ -81,10 +102,14 @@ impl Push<'_> {
             return Ok(());
         }
         let name: String = name.chars().filter(|c| !crate::hidden::is_foreign(*c)).take(60).collect();
-        Err(DeliverError::conflict(
+        Err(self.not_ours(&name, id))
+    }
+
+    fn not_ours(&self, name: &str, id: &str) -> DeliverError {
+        DeliverError::conflict(
             format!("{} has work by {name} ({id}) and is not overwritten", self.branch),
             "merge it, delete the branch, or name another",
-        ))
+        )
     }
 
     /// Tells whether the branch has this very change already: an earlier delivery of the same run put it there.
@@ -92,6 +117,24 @@ impl Push<'_> {
         let of =
             |commit: &str| self.git.line(&["log", "-1", "--no-show-signature", "--format=%T%n%P%n%B", commit], b"");
         matches!((of(tip), of(commit)), (Ok(one), Ok(other)) if one == other)
+    }
+
+    /// Returns the last commit of a branch that is somebody's, with what is needed to compare it.
+    pub(super) fn look_at_head(&self) -> Result<Option<String>, DeliverError> {
+        let reference = format!("refs/heads/{}", self.branch);
+        self.check_name(&reference)?;
+        let Some(tip) = self.tip(&reference)? else { return Ok(None) };
+        let words = ["fetch", "--quiet", UPLOAD, "--no-tags", "--no-write-fetch-head", "--depth=2", "origin", &tip];
+        self.with_credentials().run(&words, b"").map_err(unreadable)?;
+        Ok(Some(tip))
+    }
+
+    /// Says that the branch is not as it was when the change was made.
+    pub(super) fn moved(&self) -> DeliverError {
+        DeliverError::conflict(
+            format!("{} has newer commits than the change was made for", self.branch),
+            "run both jobs again",
+        )
     }
 
     /// Pushes a commit, if the branch is still what [`Push::look`] saw.
@@ -136,4 +179,11 @@ impl Push<'_> {
         let header = format!("AUTHORIZATION: basic {basic}");
         more_configuration(&[(&key, &header)]).into_iter().fold(git, |git, (name, value)| git.env(name, value))
     }
+}
+
+fn unreadable(error: crate::git::GitError) -> DeliverError {
+    DeliverError::conflict(
+        format!("cannot read the branches of origin: {error}"),
+        "check out with actions/checkout, and give the job `contents: write`",
+    )
 }

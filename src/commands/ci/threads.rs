@@ -6,10 +6,12 @@ use super::proposal::About;
 use crate::emit::proposal::{Gone, Subject};
 use crate::emit::{Report, found};
 use crate::git::repository::Repository;
-use crate::github::GitHubError;
-use crate::github::threads::{ThreadState, Threads};
+use crate::github::marker::{self, FindingMark};
+use crate::github::threads::{Thread, ThreadState, Threads};
+use crate::github::{GitHubError, is_same_login};
 use crate::policy::redact::Secrets;
-use crate::verify::findings::still_has;
+use crate::recipe::file::{Confidence, Severity};
+use crate::verify::findings::{Earlier, still_has};
 
 /// Returns the threads of ours in the pull request of the event.
 pub(super) async fn ours(job: &Job, about: &About) -> Result<Threads, GitHubError> {
@@ -19,6 +21,67 @@ pub(super) async fn ours(job: &Job, about: &About) -> Result<Threads, GitHubErro
         }
         (Subject::PullRequest | Subject::Issue | Subject::None, _) => Ok(Threads::default()),
     }
+}
+
+/// Returns what these threads say for the verdict: those that a person dismissed, and open ones whose lines are still
+/// there. What was found without a model is found again, and cannot be dismissed.
+pub(super) fn earlier(threads: &Threads, head: &str, repository: &Repository, secrets: &Secrets) -> Vec<Earlier> {
+    let of = |thread: &Thread| {
+        let mark = &thread.mark;
+        let is_dismissed = thread.state == ThreadState::Dismissed;
+        let counts = is_dismissed || thread.state == ThreadState::Open;
+        if is_local(mark) || !counts || !is_dismissed && still_has_it(thread, head, repository, secrets) == Some(false) {
+            return None;
+        }
+        let severity = match mark.severity.as_str() {
+            "error" => Severity::Error,
+            "warning" => Severity::Warning,
+            _ => Severity::Note,
+        };
+        let confidence = match mark.confidence.as_str() {
+            "low" => Confidence::Low,
+            "medium" => Confidence::Medium,
+            _ => Confidence::High,
+        };
+        let (fingerprint, rule_id) = (mark.fingerprint.clone(), mark.rule_id.clone());
+        Some(Earlier { fingerprint, rule_id, severity, confidence, is_dismissed })
+    };
+    threads.ours.iter().filter_map(of).collect()
+}
+
+/// Returns the commit that the comment of earlier runs of a recipe names, if what is new since then can be told: it is
+/// below the last commit.
+pub(super) async fn reviewed(
+    job: &Job,
+    about: &About,
+    login: &str,
+    recipe: &str,
+    repository: &Repository,
+) -> Result<Option<String>, GitHubError> {
+    let (Some(number), Some(head)) = (about.number, &about.head) else { return Ok(None) };
+    let mark = marker::sticky(recipe);
+    let comments = job.github()?.comments(number).await?;
+    let ours = comments.iter().find(|one| is_same_login(&one.author, login) && marker::begins_with(&one.body, &mark));
+    let commit = ours.and_then(|comment| marker::reviewed(&comment.body));
+    let is_below = |commit: &String| {
+        commit != head && repository.git().run(&["merge-base", "--is-ancestor", commit, head], b"").is_ok()
+    };
+    Ok(commit.filter(is_below))
+}
+
+fn is_local(mark: &FindingMark) -> bool {
+    mark.rule_id.starts_with("qwen/")
+}
+
+/// Tells whether the lines of a thread are still in its file; `None` where the file is not there or cannot be read.
+fn still_has_it(thread: &Thread, head: &str, repository: &Repository, secrets: &Secrets) -> Option<bool> {
+    let mark = &thread.mark;
+    let object = format!("{head}:{}", thread.path);
+    let bytes = repository.git().run(&["cat-file", "blob", &object], b"").ok()?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let has = |text: &str| still_has(text, &thread.path, &mark.rule_id, mark.lines, &mark.fingerprint);
+    // The fingerprint of a line with a secret is that of the masked line.
+    Some(has(&text) || has(&secrets.mask(&text).0))
 }
 
 /// Chooses among them those whose lines are gone. What was found without a model is gone when a whole run finds it no more.
@@ -31,23 +94,17 @@ pub(super) fn gone(
 ) -> Vec<Gone> {
     let findings = found(&report.findings);
     let is_whole = matches!(report.ending.exit_code, 0 | 3);
-    let is_gone = |thread: &&crate::github::threads::Thread| {
+    let is_gone = |thread: &&Thread| {
         let mark = &thread.mark;
         if thread.state == ThreadState::Dismissed || findings.iter().any(|one| one.fingerprint == mark.fingerprint) {
             return false;
         }
-        if mark.rule_id.starts_with("qwen/") {
+        if is_local(mark) {
             return is_whole;
         }
-        let object = format!("{head}:{}", thread.path);
         // No file: nothing of it is left. A file that cannot be read tells nothing.
-        let Ok(bytes) = repository.git().run(&["cat-file", "blob", &object], b"") else {
-            return is_whole && repository.git().run(&["cat-file", "-e", &format!("{head}^{{commit}}")], b"").is_ok();
-        };
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let has = |text: &str| still_has(text, &thread.path, &mark.rule_id, mark.lines, &mark.fingerprint);
-        // The fingerprint of a line with a secret is that of the masked line.
-        !has(&text) && !has(&secrets.mask(&text).0)
+        let has_head = || repository.git().run(&["cat-file", "-e", &format!("{head}^{{commit}}")], b"").is_ok();
+        still_has_it(thread, head, repository, secrets).map_or_else(|| is_whole && has_head(), |has| !has)
     };
     let gone = threads.ours.iter().filter(is_gone);
     gone.map(|thread| Gone { comment: thread.comment, fingerprint: thread.mark.fingerprint.clone() }).collect()

@@ -23,6 +23,8 @@ const LABEL: &str = "qwen";
 /// What is delivered.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
+    /// The recipe's name.
+    pub(super) recipe: Option<String>,
     pub(super) review: Option<Review>,
     pub(super) comment: Option<CommentWish>,
     pub(super) labels: Option<Labels>,
@@ -114,7 +116,8 @@ impl Wanted {
             PullRequest { draft: pull.draft.unwrap_or(true), stays_draft, labels }
         });
         let check = wish.check.unwrap_or_default();
-        Wanted { review, comment: wish.comment, labels, check, pull_request }
+        let recipe = recipe.map(|recipe| recipe.name().to_owned());
+        Wanted { recipe, review, comment: wish.comment, labels, check, pull_request }
     }
 
     /// Returns how the comment is written.
@@ -146,6 +149,8 @@ fn leave_out(wish: &mut Deliver, what: GitHubWrite) {
         GitHubWrite::Labels => wish.labels = None,
         GitHubWrite::Check => wish.check = None,
         GitHubWrite::PullRequest => wish.pull_request = None,
+        // No recipe wants it.
+        GitHubWrite::PushHead => {}
     }
 }
 

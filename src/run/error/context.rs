@@ -68,6 +68,9 @@ pub enum InputProblem {
     /// There is no repository.
     #[error("not in a git repository")]
     NoRepository,
+    /// GitHub gives no answer.
+    #[error("{0}")]
+    GitHub(crate::github::GitHubError),
     /// Git shows no change.
     #[error("{0}")]
     Diff(String),
@@ -75,7 +78,11 @@ pub enum InputProblem {
 
 impl CliError for ContextError {
     fn exit(&self) -> Exit {
-        Exit::Input
+        match &self.problem {
+            InputProblem::GitHub(error) if error.lacks_permission() => Exit::Auth,
+            InputProblem::GitHub(error) if error.may_pass() => Exit::Unavailable,
+            _ => Exit::Input,
+        }
     }
 
     fn hint(&self) -> Option<Cow<'_, str>> {
@@ -91,6 +98,11 @@ impl CliError for ContextError {
             InputProblem::Link(_) => "name the file itself",
             InputProblem::Unreadable(_) => "name a file that can be read",
             InputProblem::NoRepository => "run it inside one",
+            InputProblem::GitHub(error) if error.lacks_permission() => {
+                "give the job read access: `pull-requests: read`, `issues: read`, for `ci_failure` `actions: read`"
+            }
+            InputProblem::GitHub(error) if error.may_pass() => "run again later",
+            InputProblem::GitHub(_) => "check `number`, GITHUB_REPOSITORY and the token",
             InputProblem::Diff(_) => "name a range that exists in this clone; in CI fetch more history",
         }))
     }

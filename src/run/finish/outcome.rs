@@ -60,6 +60,7 @@ pub fn deliver(
             finished.branch = delivered.branch.clone();
             finished.commit = delivered.commit.clone();
             finished.changes = stage.report(&delivered, &changes);
+            finished.changes.closes = setup.closes();
         }
         Err((failure, rolled_back)) => {
             finished.exit = failure.exit;
@@ -173,6 +174,8 @@ fn delivery(setup: &Setup, stage: &Stage, answer: &str) -> Result<Delivery, Fail
         let mut trailers = vec![("Assisted-by", assisted.as_str())];
         trailers.extend(recipe.as_deref().map(|recipe| ("Qwen-Recipe", recipe)));
         trailers.push(("Qwen-Run-Id", setup.run.id.as_str()));
+        let closes = setup.closes().map(|number| format!("#{number}"));
+        trailers.extend(closes.as_deref().map(|number| ("Closes", number)));
         trailers.extend(own.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         let message = deliver::message::message(&subject, &body, &trailers).map_err(DeliveryError::Message)?;
         Ok::<DeliveryRequest, Failure>(DeliveryRequest {

@@ -120,6 +120,7 @@ impl Stage {
             patch_file: self.patch_file.as_ref().map(|path| path.display().to_string()),
             applied: delivered.applied,
             rolled_back: false,
+            closes: None,
             policy_changed: changes.iter().any(|(path, _)| is_policy(&patch::name_in_repository(self.prefix(), path))),
         }
     }

@@ -10,7 +10,7 @@ use crate::model::repair::{self, Fragment, Reading};
 use crate::recipe::file::{Incomplete, Output, OutputKind, Rule};
 use crate::tool_name::ToolId;
 use crate::verify::anchor::{self, Sources, Wanted};
-use crate::verify::findings::{self, Gate, Reported};
+use crate::verify::findings::{self, Earlier, Gate, Reported};
 use crate::verify::review::{Coverage, Review};
 
 use crate::run::error::{AnswerError, Failure};
@@ -32,6 +32,8 @@ pub struct AnswerSpec {
     kind: OutputKind,
     wanted: Wanted,
     gate: Gate,
+    /// What stands in the threads of the pull request already.
+    earlier: Vec<Earlier>,
     incomplete: Incomplete,
     max_chars: usize,
     validator: Option<jsonschema::Validator>,
@@ -120,10 +122,17 @@ impl AnswerSpec {
             kind: output.kind,
             wanted,
             gate,
+            earlier: Vec::new(),
             incomplete: output.incomplete.unwrap_or_default(),
             max_chars: output.max_chars.unwrap_or(4_000),
             validator,
         })
+    }
+
+    /// Takes what stands in the threads of the pull request already, as far as it is about these rules.
+    pub fn after(self, mut earlier: Vec<Earlier>) -> AnswerSpec {
+        earlier.retain(|one| self.wanted.rules.iter().any(|rule| rule.id.value == one.rule_id));
+        AnswerSpec { earlier, ..self }
     }
 
     /// Returns the rules that findings may name.
@@ -267,7 +276,6 @@ impl AnswerSpec {
         taken.places.extend(anchored.places);
         all.extend(anchored.findings);
         let is_incomplete = review.is_some_and(|review| review.coverage.is_incomplete());
-        taken.fails = self.gate.fails(&all) || is_incomplete && self.incomplete == Incomplete::Fail;
         for (reason, number) in anchored.dropped {
             *taken.dropped.entry(reason).or_default() += number;
         }
@@ -275,6 +283,10 @@ impl AnswerSpec {
             finding.path = format!("{}/{}", sources.prefix, finding.path);
         }
         findings::number(&mut all);
+        let open = findings::settle(&mut all, &self.earlier);
+        let is_open = open.iter().any(|one| self.gate.counts(one.severity, one.confidence));
+        taken.fails =
+            is_open || self.gate.fails(&all) || is_incomplete && self.incomplete == Incomplete::Fail;
         taken.findings = all.iter().filter_map(|finding| serde_json::to_value(finding).ok()).collect();
         let coverage = review.map(|review| review.coverage.in_repository(sources.prefix));
         // A schema of the caller's own stays as it is.

@@ -14,6 +14,7 @@ use crate::policy::glob::Glob;
 use crate::policy::redact::Secrets;
 use crate::policy::{Facts, Policy};
 use crate::recipe::file::{Context, DiffKind, Generated, LocalRule, Text};
+use crate::run::recipe::since::{self, Touched};
 use crate::run::recipe::from_hook::{git_of, is_generated, says_generated};
 use crate::verify::findings::Finding;
 use crate::verify::local::{self, Changed, Rules};
@@ -52,6 +53,8 @@ pub struct ChangeReader<'a> {
     pub secrets: &'a Secrets,
     /// The git hook that started the run, if any.
     pub from_hook: Option<&'a FromHook>,
+    /// A commit that was looked at before: hunks of a range that have not changed since are left out.
+    pub since: Option<&'a str>,
 }
 
 /// What was seen of a change without a model.
@@ -114,6 +117,23 @@ impl Asked {
     }
 }
 
+impl Asked {
+    /// Returns which lines of each file of the change were touched after a commit, as the right side numbers them.
+    fn changed_since(&self, since: &str, right: &str) -> Result<Touched, String> {
+        let range = format!("{since}..{right}");
+        require_commits(&self.git, &range)?;
+        let later = Asked {
+            git: self.git.clone(),
+            relative: self.relative.clone(),
+            change: vec!["--end-of-options".into(), range.into(), "--".into()],
+            files: Vec::new(),
+            _index: None,
+            right: String::new(),
+        };
+        Ok(since::touched(&later.diff(&["--no-renames", "-U0"], &[])?))
+    }
+}
+
 impl ChangeReader<'_> {
     /// Returns a change as a model is shown it, and what is to be known of it. Files that must not be read, are outside
     /// the workspace or are written by programs are left out; the review names them. Its paths are relative to the
@@ -127,7 +147,16 @@ impl ChangeReader<'_> {
         choice: &Choice,
         rules: &[LocalRule],
     ) -> Result<(String, Review), String> {
-        let asked = self.ask(kind, range, choice)?;
+        let mut asked = self.ask(kind, range, choice)?;
+        let since = match (self.since, range.and_then(right_of)) {
+            (Some(since), Some(right)) if kind == DiffKind::Range => Some(asked.changed_since(since, &right)?),
+            (Some(_) | None, _) => None,
+        };
+        if let Some(since) = &since {
+            for (_, _, class) in asked.files.iter_mut().filter(|(_, path, _)| !since.contains_key(path)) {
+                class.get_or_insert(Class::Reviewed);
+            }
+        }
         let mut review = Review { right: right(kind, range), ..Review::default() };
         let (mut paths, mut shown) = (vec![OsString::from(":(top)")], Vec::new());
         for (file, path, class) in &asked.files {
@@ -138,6 +167,7 @@ impl ChangeReader<'_> {
             review.count(Listed { path: path.clone(), status: file.status, lines: file.lines, class: *class });
         }
         let text = if shown.is_empty() { String::new() } else { asked.diff(&[], &paths)? };
+        let text = since.map_or(text.clone(), |since| since::hunks_of(&text, &since));
         review.waiting = vec![shown];
         review.side = new_side(&text);
         review.local = self.problems(&asked, &review.side, rules)?;

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use crate::agent::invoke::PolicyCheck;
 use crate::change::Entry;
-use crate::cli::run::FromHook;
+use crate::cli::run::{FromHook, FromJob};
 use crate::git::repository::Repository;
 use crate::path::RelPath;
 use crate::policy::Facts;
 use crate::policy::Policy;
 use crate::policy::redact::Secrets;
-use crate::recipe::file::{Context, DiffKind, LocalRule, OnEmpty, OutputKind, Truncate};
+use crate::recipe::file::{Context, DiffKind, GitHubKind, LocalRule, OnEmpty, OutputKind, Truncate};
 use crate::recipe::params::normalised;
 use crate::recipe::render::{Renderer, TemplateProblem, plain};
+use crate::settings::Environment;
 use crate::verify::middle_cut;
 use crate::verify::review::Review;
 use crate::workspace::Workspace;
@@ -24,11 +25,15 @@ use crate::run::error::{ContextError, Failure, InputProblem};
 use crate::run::recipe::Active;
 use crate::run::recipe::checks::{self, Place, action};
 use crate::run::recipe::diff::{ChangeReader, Choice};
+use crate::run::recipe::github;
 use crate::run::recipe::parts::{self, in_parts};
 use crate::run::runner::Runner;
 
 /// Maximum bytes of an input that sets no limit.
 const MAX_BYTES: usize = 65_536;
+
+/// The same for what is read from GitHub.
+const OF_GITHUB: usize = 16_000;
 
 /// Timeout of a command that gathers an input.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -53,10 +58,21 @@ pub struct Gatherer<'a> {
     pub secrets: &'a Secrets,
     /// Masks secrets.
     pub redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
-    /// The git hook that started the run, if any.
-    pub from_hook: Option<&'a FromHook>,
+    /// What started the run.
+    pub start: Start<'a>,
     /// Answers of several conversations can become one.
     pub may_split: bool,
+}
+
+/// What started a run.
+#[derive(Clone, Copy)]
+pub struct Start<'a> {
+    /// Where repository, event and token are found.
+    pub environment: &'a Environment,
+    /// The git hook, if any.
+    pub from_hook: Option<&'a FromHook>,
+    /// What the job of the Action says.
+    pub from_job: &'a FromJob,
 }
 
 /// The result of gathering.
@@ -129,8 +145,9 @@ impl Gatherer<'_> {
             }
         };
         let repository = self.repository.ok_or_else(|| failure(name, InputProblem::NoRepository))?;
-        let Gatherer { policy, facts, secrets, from_hook, .. } = *self;
-        let reader = ChangeReader { repository, policy, facts, secrets, from_hook };
+        let Gatherer { policy, facts, secrets, start, .. } = *self;
+        let (from_hook, since) = (start.from_hook, start.from_job.since.as_deref());
+        let reader = ChangeReader { repository, policy, facts, secrets, from_hook, since };
         let recipe = &self.active.recipe;
         let output = recipe.output();
         let rules = output.local.as_deref().unwrap_or(&LocalRule::ALL);
@@ -171,11 +188,33 @@ impl Gatherer<'_> {
             let globs = globs.iter().map(|glob| rendered(glob.as_str())).collect::<Result<Vec<_>, _>>()?;
             return self.files(context, globs);
         }
+        if let Some(kind) = context.github {
+            return self.github(context, kind, renderer).await;
+        }
         if let Some(param) = &context.param {
             let value = self.active.bound.get(param.as_str());
             return Ok(value.map(plain).unwrap_or_default());
         }
         Ok(self.active.standard_input.clone().unwrap_or_default())
+    }
+
+    /// Reads from GitHub.
+    async fn github(&self, context: &Context, kind: GitHubKind, renderer: &Renderer) -> Result<String, Failure> {
+        let name = &context.name.value;
+        let number = match &context.number {
+            None => None,
+            Some(number) => {
+                let text = renderer.text(number.as_str()).map_err(|error| unrendered(name, error, "give a number"))?;
+                let problem = || format!("`{text}` is not the number of a pull request or issue");
+                let parsed = text.trim().parse::<u64>().ok().filter(|number| *number > 0);
+                Some(parsed.ok_or_else(|| {
+                    failure(name, InputProblem::Template { problem: problem(), help: "give a number".to_owned() })
+                })?)
+            }
+        };
+        let most = context.max_bytes.unwrap_or(OF_GITHUB);
+        let read = github::read(kind, number, most, self.start.environment, self.start.from_job.token.as_ref()).await;
+        read.map_err(|error| failure(name, InputProblem::GitHub(error)))
     }
 
     /// Reads the files that globs match.
@@ -261,7 +300,7 @@ fn unrendered(name: &str, problem: TemplateProblem, help: &str) -> Failure {
 }
 
 fn cut(text: String, context: &Context) -> Result<String, String> {
-    let most = context.max_bytes.unwrap_or(MAX_BYTES);
+    let most = context.max_bytes.unwrap_or(if context.github.is_some() { OF_GITHUB } else { MAX_BYTES });
     if text.len() <= most {
         return Ok(text);
     }

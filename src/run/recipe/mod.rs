@@ -6,7 +6,9 @@ pub mod checks;
 pub mod diff;
 pub mod from_hook;
 pub mod gather;
+mod github;
 pub mod parts;
+mod since;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -189,7 +191,7 @@ pub async fn load(
     };
     let sources = Sources { flags: flags.params.clone(), file, items: Map::new() };
     let reads_variables = surroundings.may_read_variables(&recipe);
-    let command = flags.command.clone();
+    let command = arguments.from_job.command.clone();
     let world = Outside { surroundings, standard_input: standard_input.clone(), reads_variables, command };
     let bound = bind(&recipe.params(), &sources, &world).map_err(RecipeError::Wrong)?;
     let recorded = arguments.test.record.is_some() || arguments.test.replay.is_some();

@@ -3,7 +3,7 @@
 use super::item::Item;
 use super::shared::Shared;
 use crate::cli::prompt::Prompt;
-use crate::cli::run::FromHook;
+use crate::cli::run::{FromHook, FromJob};
 use crate::model::Part;
 use crate::prompt::system;
 use crate::run::conversation::hooks::Hooks;
@@ -13,6 +13,7 @@ use crate::run::prompt::images;
 use crate::run::prompt::slash_command::Commands;
 use crate::run::prompt::typed::read_prompt;
 use crate::run::stages::model::ModelSelection;
+use crate::settings::Environment;
 use crate::tools::mcp::Servers;
 
 /// The prompt and what belongs to it.
@@ -29,6 +30,10 @@ pub struct Input {
     pub strict: bool,
     /// A git hook for which the run is.
     pub from_hook: Option<FromHook>,
+    /// The environment.
+    pub environment: Environment,
+    /// What the job of the Action says that started the run.
+    pub from_job: FromJob,
     /// The user's hooks.
     pub hooks: Hooks,
     /// The system prompt, with secrets.
@@ -74,6 +79,8 @@ impl Input {
             files: item.arguments.input.files.clone(),
             strict: item.arguments.context.strict,
             from_hook: item.arguments.from_hook.clone(),
+            environment: environment.clone(),
+            from_job: item.arguments.from_job.clone(),
             system: system_prompt(item, &context, mcp)?,
         })
     }

@@ -106,25 +106,18 @@ impl Item {
         let mut outer = shared.policy.policy.clone();
         let asked = arguments.changes.mode();
         let mut delivery = delivery_mode(asked, shared.mode, &outer, recipe.as_ref(), &mut warnings)?;
-        let by_writer = arguments.by_writer || !shared.environment.is_ci();
-        let untrusted = recipe.as_ref().map(|active| active.untrusted_input(&outer, by_writer));
-        let proposes = untrusted == Some(UntrustedInput::Propose);
         let mut configs = shared.servers.configs.clone();
         let mut policy = outer.clone();
-        if let Some(active) = recipe.as_ref().filter(|_| proposes) {
-            outer = active.without_network(&outer)?;
-            configs.clear();
-            if delivery != Mode::DryRun {
-                warnings.push("untrusted text is in the prompt, so the change is only proposed: dry run".to_owned());
-                delivery = Mode::DryRun;
-            }
-        }
+        let mut proposes = false;
         if let Some(active) = &recipe {
             active.requires(&shared.place.checkout.programs, shared.place.repository())?;
-            policy = active.narrow(&policy, untrusted.unwrap_or(UntrustedInput::AnswerOnly))?;
+            (policy, proposes) = narrowed(shared, &arguments, active, &mut outer)?;
+            if proposes {
+                only_propose(&mut delivery, &mut warnings);
+            }
             warnings.extend(active.recipe.warnings.iter().map(Diagnostic::brief));
-            if active.recipe.needs().is_some_and(|needs| needs.tools.is_some()) {
-                // A recipe that lists its tools gets no server's.
+            // A recipe that lists its tools gets no server's, nor does one with untrusted text.
+            if proposes || active.recipe.needs().is_some_and(|needs| needs.tools.is_some()) {
                 configs.clear();
             }
         }
@@ -144,14 +137,9 @@ impl Item {
             policy,
             outer,
         };
-        let workspace = match lent {
-            Some(_) => Arc::new(shared.place.workspace.anew()),
-            None => Arc::clone(&shared.place.workspace),
-        };
-        let id = id.to_owned();
         Ok(Item {
-            id,
-            workspace,
+            id: id.to_owned(),
+            workspace: lent.map_or_else(|| Arc::clone(&shared.place.workspace), |_| shared.place.workspace.anew().into()),
             time,
             arguments,
             recipe,
@@ -196,6 +184,32 @@ impl Item {
         }
         self.warnings.extend(problems);
         Ok(())
+    }
+}
+
+/// Returns the policy of a run with a recipe, and whether untrusted text leaves it only to propose; then `outer`, which
+/// the recipe's own commands run under, has no network either.
+fn narrowed(
+    shared: &Shared,
+    arguments: &RunArgs,
+    active: &Active,
+    outer: &mut Policy,
+) -> Result<(Policy, bool), Failure> {
+    let by_writer = arguments.from_job.by_writer || !shared.environment.is_ci();
+    let untrusted = active.untrusted_input(outer, by_writer);
+    let policy = active.narrow(outer, untrusted)?;
+    let proposes = untrusted == UntrustedInput::Propose;
+    if proposes {
+        *outer = active.without_network(outer)?;
+    }
+    Ok((policy, proposes))
+}
+
+/// Leaves the tree as it is: untrusted text is in the prompt.
+fn only_propose(delivery: &mut Mode, warnings: &mut Vec<String>) {
+    if *delivery != Mode::DryRun {
+        warnings.push("untrusted text is in the prompt, so the change is only proposed: dry run".to_owned());
+        *delivery = Mode::DryRun;
     }
 }
 
@@ -255,5 +269,5 @@ fn wanted(shared: &Shared, arguments: &RunArgs, recipe: Option<&Active>) -> Resu
         fail_on: fail_on.or(output.fail_on).unwrap_or(Severity::Error),
         fail_confidence: arguments.output.fail_confidence.or(output.fail_confidence).unwrap_or(Confidence::Medium),
     };
-    Ok(AnswerSpec::new(&output, schema, gate)?)
+    Ok(AnswerSpec::new(&output, schema, gate)?.after(arguments.from_job.earlier.clone()))
 }

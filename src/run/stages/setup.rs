@@ -29,7 +29,7 @@ use crate::run::recipe::answer_cache::{self, Kept};
 use crate::run::recipe::answers::AnswerSpec;
 use crate::run::recipe::checks::{self, Check, CheckEnvironment, Place, Verification};
 use crate::run::recipe::from_hook;
-use crate::run::recipe::gather::Gatherer;
+use crate::run::recipe::gather::{Gatherer, Start};
 use crate::run::rules::judge::RunPolicyCheck;
 use crate::tool_name::ToolId;
 use crate::tools::ToolContext;
@@ -193,7 +193,11 @@ impl Setup {
             facts: &judge.facts,
             secrets: &self.masking.secrets,
             redact: &*self.masking.mask,
-            from_hook: self.input.from_hook.as_ref(),
+            start: Start {
+                environment: &self.input.environment,
+                from_hook: self.input.from_hook.as_ref(),
+                from_job: &self.input.from_job,
+            },
             may_split: self.wanted.merges,
         }
     }
@@ -242,6 +246,12 @@ impl Setup {
     pub fn subject(&self) -> Result<Option<String>, RecipeError> {
         let (Some(active), Some(git)) = (&self.recipe, self.git_wishes()) else { return Ok(None) };
         git.subject.map(|subject| active.text(&subject)).transpose()
+    }
+
+    /// Returns the issue that the change closes.
+    pub fn closes(&self) -> Option<u64> {
+        let name = self.git_wishes()?.closes?;
+        self.recipe.as_ref()?.bound.get(name.as_str())?.as_u64().filter(|number| *number > 0)
     }
 
     /// Returns the recipe's own trailers.

@@ -80,7 +80,12 @@ pub(super) fn read(stream: &mut TcpStream) -> Option<Request> {
 }
 
 pub(super) fn write(stream: &mut TcpStream, answer: &Answer) {
-    let body = if answer.body.is_null() { String::new() } else { answer.body.to_string() };
+    let body = match &answer.body {
+        Value::Null => String::new(),
+        // No answer of the interface is a text alone: it is that of a file.
+        Value::String(text) => text.clone(),
+        body => body.to_string(),
+    };
     let headers: String = answer.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let _gone = write!(
         stream,

@@ -103,6 +103,13 @@ fn answer(state: &mut State, request: &Request) -> Option<Answer> {
     }
     let answer = match request.path() {
         "/graphql" => graphql::answer(state, request),
+        // Where the logs of jobs are: another server, which gets no token.
+        path if path.starts_with("/elsewhere/logs/") => {
+            if !request.token.is_empty() {
+                state.differences.push(format!("{line}: the token was sent elsewhere"));
+            }
+            rest::log(state, path)
+        }
         path => match DESCRIPTION.operation(&request.method, path) {
             None => {
                 state.differences.push(format!("{line}: GitHub has no such operation, or it is not in the fixture"));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::description::Operation;
 use super::http::{Answer, Request};
 use super::patches;
-use super::state::{Pull, Review, State, Thread, user};
+use super::state::{Pull, Review, Run, State, Thread, user};
 
 /// What a token needs for an operation that changes something.
 const NEEDED: &[(&str, &[&str])] = &[
@@ -126,8 +126,61 @@ pub(super) fn answer(state: &mut State, operation: &Operation, request: &Request
             state.checks.push(run.clone());
             Answer::new(201, run)
         }
+        ("GET", "/actions/runs") => {
+            let (commit, status) = (request.parameter("head_sha"), request.parameter("status"));
+            let fits = |run: &Run| {
+                commit.as_ref().is_none_or(|commit| *commit == run.commit)
+                    && status.as_ref().is_none_or(|status| status == run.conclusion)
+            };
+            runs(state, &fits)
+        }
+        ("GET", "/actions/workflows/{workflow_id}/runs") => {
+            let (commit, event) = (request.parameter("head_sha"), request.parameter("event"));
+            let fits = |run: &Run| {
+                run.workflow == values[0]
+                    && commit.as_ref().is_none_or(|commit| *commit == run.commit)
+                    && event.as_ref().is_none_or(|event| *event == run.event)
+            };
+            runs(state, &fits)
+        }
+        ("POST", "/actions/workflows/{workflow_id}/dispatches") => {
+            let commit = state.tip(body["ref"].as_str().unwrap_or_default());
+            if commit.is_empty() {
+                return Answer::error(422, "No ref found");
+            }
+            state.add_run(values[0], "workflow_dispatch", &commit, "success", "");
+            Answer::new(204, Value::Null)
+        }
+        ("GET", "/actions/runs/{run_id}/jobs") => match state.runs.iter().find(|run| run.id == number) {
+            None => Answer::error(404, "Not Found"),
+            Some(run) => {
+                let job = json!({"id": run.id + 5_000, "name": "test", "conclusion": run.conclusion, "status": "completed"});
+                Answer::new(200, json!({"total_count": 1, "jobs": [job]}))
+            }
+        },
+        ("GET", "/actions/jobs/{job_id}/logs") => {
+            let mut answer = Answer::new(302, Value::Null);
+            answer.headers.push(("location", format!("{}/elsewhere/logs/{number}", state.url)));
+            answer
+        }
         (method, path) => panic!("the test server does not know {method} {path}"),
     }
+}
+
+fn runs(state: &State, fits: &dyn Fn(&Run) -> bool) -> Answer {
+    let run = |run: &Run| {
+        json!({"id": run.id, "name": run.workflow, "head_sha": run.commit, "status": "completed",
+               "conclusion": run.conclusion, "created_at": "2026-01-01T00:00:00Z"})
+    };
+    let all: Vec<Value> = state.runs.iter().rev().filter(|one| fits(one)).map(run).collect();
+    Answer::new(200, json!({"total_count": all.len(), "workflow_runs": all}))
+}
+
+/// Returns the log of a job.
+pub(super) fn log(state: &State, path: &str) -> Answer {
+    let id = path.rsplit('/').next().and_then(|id| id.parse::<u64>().ok()).unwrap_or(0);
+    let run = state.runs.iter().find(|run| run.id + 5_000 == id);
+    run.map_or_else(|| Answer::error(404, "Not Found"), |run| Answer::new(200, Value::String(run.log.clone())))
 }
 
 /// Returns a page of a list, with the address of the next one.

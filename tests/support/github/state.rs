@@ -25,6 +25,7 @@ pub(crate) struct State {
     pub(crate) labels: Vec<String>,
     pub(crate) checks: Vec<Value>,
     pub(crate) reactions: Vec<(u64, String)>,
+    pub(crate) runs: Vec<Run>,
     pub(super) asked: Vec<(String, Value)>,
     pub(super) troubles: VecDeque<(String, Trouble)>,
     pub(super) differences: Vec<String>,
@@ -88,6 +89,19 @@ pub(crate) struct Review {
     pub(crate) author: String,
 }
 
+/// A run of a workflow with one job.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    pub(crate) id: u64,
+    /// The workflow's file.
+    pub(crate) workflow: String,
+    pub(crate) event: String,
+    pub(crate) commit: String,
+    pub(crate) conclusion: &'static str,
+    /// The log of its job.
+    pub(crate) log: String,
+}
+
 /// A thread of a review.
 #[derive(Debug, Clone)]
 pub(crate) struct Thread {
@@ -117,6 +131,7 @@ impl State {
             labels: ["bug", "docs", "qwen"].map(str::to_owned).into(),
             checks: Vec::new(),
             reactions: Vec::new(),
+            runs: Vec::new(),
             asked: Vec::new(),
             troubles: VecDeque::new(),
             differences: Vec::new(),
@@ -152,6 +167,14 @@ impl State {
     pub(crate) fn add_comment(&mut self, number: u64, author: &str, body: &str) {
         let comment = Comment { id: self.new_id(), number, author: author.to_owned(), body: body.to_owned() };
         self.comments.push(comment);
+    }
+
+    /// Adds a run of a workflow that is over.
+    pub(crate) fn add_run(&mut self, workflow: &str, event: &str, commit: &str, conclusion: &'static str, log: &str) -> u64 {
+        let id = self.new_id();
+        let (workflow, event) = (workflow.to_owned(), event.to_owned());
+        self.runs.push(Run { id, workflow, event, commit: commit.to_owned(), conclusion, log: log.to_owned() });
+        id
     }
 
     /// Returns a new number.
