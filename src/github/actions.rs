@@ -31,9 +31,7 @@ impl GitHub {
     pub async fn failed_jobs(&self, run: u64) -> Result<Vec<Job>, GitHubError> {
         let jobs = self.list(&format!("actions/runs/{run}/jobs"), Some("jobs"), "the jobs of the run").await?;
         let has_failed = |job: &&Value| job.get("conclusion").and_then(Value::as_str) == Some("failure");
-        let job = |job: &Value| {
-            Some(Job { id: job.get("id")?.as_u64()?, name: job.get("name")?.as_str()?.to_owned() })
-        };
+        let job = |job: &Value| Some(Job { id: job.get("id")?.as_u64()?, name: job.get("name")?.as_str()?.to_owned() });
         Ok(jobs.iter().filter(has_failed).filter_map(job).collect())
     }
 

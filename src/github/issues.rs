@@ -110,7 +110,10 @@ impl GitHub {
     pub async fn described_labels(&self) -> Result<Vec<(String, String)>, GitHubError> {
         let all = self.list("labels", None, "the labels of the repository").await?;
         let text = |label: &Value, key: &str| label.get(key).and_then(Value::as_str).map(str::to_owned);
-        Ok(all.iter().filter_map(|label| Some((text(label, "name")?, text(label, "description").unwrap_or_default()))).collect())
+        Ok(all
+            .iter()
+            .filter_map(|label| Some((text(label, "name")?, text(label, "description").unwrap_or_default())))
+            .collect())
     }
 
     /// Returns title, text and author of an issue.

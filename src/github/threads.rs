@@ -86,7 +86,8 @@ impl GitHub {
     pub async fn open_threads(&self, number: u64) -> Result<Vec<OpenThread>, GitHubError> {
         let (_, nodes) = self.thread_nodes(number).await?;
         let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let comment = |comment: &Value| Some((text(comment, "/author/login").unwrap_or_default(), text(comment, "/body")?));
+        let comment =
+            |comment: &Value| Some((text(comment, "/author/login").unwrap_or_default(), text(comment, "/body")?));
         let thread = |node: &Value| {
             let comments = node.pointer("/comments/nodes")?.as_array()?.iter().filter_map(comment).collect();
             Some(OpenThread { path: text(node, "/path")?, comments })

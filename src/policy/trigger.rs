@@ -170,7 +170,9 @@ impl Trigger<'_> {
             add(self.text("/sender/login").ok_or("the event does not say who caused it")?)?;
             // The words are the author's: nobody else starts a run by them.
             if let [first, other, ..] = &people[..] {
-                return Err(format!("{first} starts it by a comment that {other} wrote or sent; write a comment of your own"));
+                return Err(format!(
+                    "{first} starts it by a comment that {other} wrote or sent; write a comment of your own"
+                ));
             }
         }
         Ok(people)
@@ -219,9 +221,8 @@ pub fn said(event: &Value, phrase: &str) -> Option<String> {
     let is_quote = |line: &str| line.trim_start().starts_with('>');
     let (rest, below) = without_fences(body).filter(|(line, _)| !is_quote(line)).find_map(|(line, below)| {
         let mut found = line.match_indices(phrase).map(|(at, found)| (at, at + found.len()));
-        let (_, end) = found.find(|(at, end)| {
-            is_edge(line[..*at].chars().next_back()) && is_edge(line[*end..].chars().next())
-        })?;
+        let (_, end) =
+            found.find(|(at, end)| is_edge(line[..*at].chars().next_back()) && is_edge(line[*end..].chars().next()))?;
         Some((&line[end..], below))
     })?;
     let lines = std::iter::once(rest).chain(below.lines().filter(|line| !is_quote(line)));

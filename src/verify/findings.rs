@@ -139,7 +139,8 @@ pub fn settle<'a>(findings: &mut [Finding], earlier: &'a [Earlier]) -> Vec<&'a E
     let open: Vec<&Earlier> = earlier.iter().filter(|one| !one.is_dismissed).collect();
     for finding in findings.iter_mut().filter(|finding| finding.source == Source::Model) {
         let is_it = |one: &Earlier| one.fingerprint == finding.fingerprint;
-        finding.dismissed = earlier.iter().any(|one| one.is_dismissed && is_it(one)) && !open.iter().any(|one| is_it(one));
+        finding.dismissed =
+            earlier.iter().any(|one| one.is_dismissed && is_it(one)) && !open.iter().any(|one| is_it(one));
     }
     open
 }

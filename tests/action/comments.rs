@@ -67,7 +67,13 @@ impl Asked {
         self.run_as("issue_comment", "ann", content, inputs)
     }
 
-    fn run_as(&self, name: &'static str, actor: &'static str, content: &Value, inputs: &[(&'static str, &str)]) -> Seen {
+    fn run_as(
+        &self,
+        name: &'static str,
+        actor: &'static str,
+        content: &Value,
+        inputs: &[(&'static str, &str)],
+    ) -> Seen {
         let (root, home) = (self.project.root(), self.project.home());
         let mut all = vec![
             ("binary", program().display().to_string()),
@@ -225,7 +231,8 @@ fn a_strangers_issue_is_worked_on_for_a_maintainer_without_a_way_out() {
     assert!(tools.contains("\"edit\"") && tools.contains("run_shell_command"), "{tools}");
     assert!(!tools.contains("web_fetch") && !tools.contains("save_memory"), "{tools}");
     assert_eq!(asked.project.read("src/a.py"), "def f3():\n    return 3\n", "it is only proposed");
-    let delivered = asked.deliver(&first, &content, &[("mention", "/qwen"), ("commands", "fix=issue"), ("draft", "false")]);
+    let delivered =
+        asked.deliver(&first, &content, &[("mention", "/qwen"), ("commands", "fix=issue"), ("draft", "false")]);
     assert_eq!(delivered.code, 0, "{}", delivered.log);
     let state = asked.api.state();
     let (_, pull) = state.pulls.iter().find(|(number, _)| **number != NUMBER).unwrap();
@@ -277,7 +284,8 @@ fn a_fork_and_dependabot_are_grey_and_a_denied_look_leaves_a_good_review_green()
         let notice = seen.commands.iter().find(|(name, _, _)| name == "notice");
         assert!(notice.is_some_and(|(_, _, text)| text.contains("allow-actors")), "{}", seen.log);
     }
-    let keyless = [inputs[0], ("allow-actors", "dependabot[bot]"), ("api-key", ""), ("base-url", "https://llm.example/v1")];
+    let keyless =
+        [inputs[0], ("allow-actors", "dependabot[bot]"), ("api-key", ""), ("base-url", "https://llm.example/v1")];
     let seen = asked.run_as("pull_request", "dependabot[bot]", &pull("o/r"), &keyless);
     assert_eq!((seen.code, asked.asked()), (0, 0), "{}", seen.log);
     assert!(seen.log.contains("no API key"), "{}", seen.log);
@@ -405,8 +413,18 @@ fn a_recipe_reads_what_github_has_without_what_nobody_sees() {
     let seen = asked.run(&Asked::comment("ann", "/qwen look"), &inputs);
     assert_eq!(seen.code, 0, "{}", seen.log);
     let sent = asked.sent();
-    for part in ["The title", "by ann", "The body", "bob:\\nA remark", "The issue", "It crashes", "by stranger",
-                 "bug: Is about bug.", "--- job test ---", "##[error]it broke"] {
+    for part in [
+        "The title",
+        "by ann",
+        "The body",
+        "bob:\\nA remark",
+        "The issue",
+        "It crashes",
+        "by stranger",
+        "bug: Is about bug.",
+        "--- job test ---",
+        "##[error]it broke",
+    ] {
         assert!(sent.contains(part), "`{part}` is not in {sent}");
     }
     for part in ["hidden", "e.example", "sticky", "2026-01-02T", "all is well", "\\u001b"] {

@@ -95,7 +95,9 @@ fn a_large_and_odd_change_is_reviewed_at_its_lines_and_what_nobody_saw_is_named(
     let found: Vec<Value> = serde_json::from_str(&review.outputs["findings"]).unwrap();
     let mut places: Vec<String> = found
         .iter()
-        .map(|one| format!("{}:{} {}", one["path"].as_str().unwrap(), one["start_line"], one["rule_id"].as_str().unwrap()))
+        .map(|one| {
+            format!("{}:{} {}", one["path"].as_str().unwrap(), one["start_line"], one["rule_id"].as_str().unwrap())
+        })
         .collect();
     places.sort();
     let expected = [
@@ -118,7 +120,13 @@ fn a_large_and_odd_change_is_reviewed_at_its_lines_and_what_nobody_saw_is_named(
         .iter()
         .map(|file| format!("{} {}", file["path"].as_str().unwrap(), file["class"].as_str().unwrap()))
         .collect();
-    let unseen = ["app/.env denied", "app/Cargo.lock generated", "app/id_rsa denied", "app/passwd denied", "app/ta\tb.py denied"];
+    let unseen = [
+        "app/.env denied",
+        "app/Cargo.lock generated",
+        "app/id_rsa denied",
+        "app/passwd denied",
+        "app/ta\tb.py denied",
+    ];
     assert_eq!(missing, unseen);
     let sent = format!("{:?}", project.server().requests());
     assert!(!sent.contains("hunter2") && !sent.contains("abcd\\n"), "no secret is sent");
@@ -137,7 +145,8 @@ fn a_large_and_odd_change_is_reviewed_at_its_lines_and_what_nobody_saw_is_named(
     );
     assert_eq!(delivered.code, 0, "{}", delivered.log);
     let state = api.state();
-    let mut posted: Vec<(String, u64)> = state.threads.iter().map(|thread| (thread.path.clone(), thread.line)).collect();
+    let mut posted: Vec<(String, u64)> =
+        state.threads.iter().map(|thread| (thread.path.clone(), thread.line)).collect();
     posted.sort();
     for path in ODD {
         assert!(posted.contains(&(format!("app/{path}"), 2)), "{posted:?}");

@@ -195,7 +195,10 @@ async fn start_checks(job: &Job, posting: &Posting<'_>, pushed: &Pushed, done: &
     for workflow in &delivery.start_checks {
         posting.start(workflow, &pushed.branch, &pushed.commit, done).await?;
     }
-    done.step("checks", format!("{} started", crate::emit::words::count(delivery.start_checks.len() as u64, "workflow")));
+    done.step(
+        "checks",
+        format!("{} started", crate::emit::words::count(delivery.start_checks.len() as u64, "workflow")),
+    );
     Ok(Checks::Start)
 }
 

@@ -295,7 +295,9 @@ impl CliError for ProposalError {
             ProposalError::Empty => "run this job only if the output `changed` is true",
             ProposalError::NoCommit => "run again",
             ProposalError::NoBase => "run the first job in a clone with commits",
-            ProposalError::ForeignHead | ProposalError::NoHead => "leave out push-to: the change gets a branch of its own",
+            ProposalError::ForeignHead | ProposalError::NoHead => {
+                "leave out push-to: the change gets a branch of its own"
+            }
             ProposalError::HeadNotGranted(_) => "add `push_head` to the list `github.allow` of the policy",
             ProposalError::Failed(_) => "look at the first job; a change that failed its checks is not delivered",
             ProposalError::Message(_) => "correct git.subject of the recipe",

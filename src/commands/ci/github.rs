@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use super::commands::Asked;
 use super::deliver::policy;
 use super::error::CiError;
 use super::guard::{Permission, guard};
 use super::inputs::Shown;
-use super::commands::Asked;
 use super::job::{GuardedLog, Job, open, recipe, say, say_failure, trusted};
 use super::proposal::{self, About, More};
 use super::wanted::Wanted;
@@ -199,7 +199,8 @@ impl Start<'_> {
                     threads = Some(found);
                 }
                 Err(error) => {
-                    let text = format!("what earlier runs posted is unknown: {error}; give the job `pull-requests: read`");
+                    let text =
+                        format!("what earlier runs posted is unknown: {error}; give the job `pull-requests: read`");
                     say(out, &notice("notice", "qwen", &text));
                 }
             }
@@ -237,9 +238,7 @@ fn arguments(job: &Job, asked: &Asked, recipe: Option<&Recipe>) -> Result<Box<Ru
             Some(Command::Run(arguments)) => Ok(arguments),
             _ => Err(CiError::NotARun),
         },
-        Err(UsageError::Wrong { message, hint, .. }) => {
-            Err(CiError::Flags { message, hint: hint.unwrap_or_default() })
-        }
+        Err(UsageError::Wrong { message, hint, .. }) => Err(CiError::Flags { message, hint: hint.unwrap_or_default() }),
         Err(UsageError::Help(_)) => Err(CiError::NotARun),
     }
 }
@@ -271,8 +270,7 @@ async fn about(job: &Job, event_name: &str, place: &Place, recipe: Option<&Recip
 fn changes_files(recipe: &Recipe) -> bool {
     let needs = recipe.needs();
     let lists = needs.map(|needs| [&needs.write, &needs.create, &needs.delete]);
-    recipe.output().kind == OutputKind::Changes
-        || lists.into_iter().flatten().flatten().any(|list| !list.is_empty())
+    recipe.output().kind == OutputKind::Changes || lists.into_iter().flatten().flatten().any(|list| !list.is_empty())
 }
 
 /// Returns the commits of the pull request, for parameters of these names that the caller does not give.

@@ -34,7 +34,8 @@ pub(super) async fn guard(job: &Job, event_name: &str, is_harmless: bool) -> Res
     };
     let verdict = trigger.judge();
     if matches!(verdict, Verdict::Start | Verdict::Ask(_)) && trigger.gets_no_secrets() && lacks_key(job) {
-        let text = "GitHub gives this pull request no secrets, so there is no API key; allow-actors alone does not help";
+        let text =
+            "GitHub gives this pull request no secrets, so there is no API key; allow-actors alone does not help";
         return Ok(Permission::Skip(text.to_owned()));
     }
     let people = match verdict {

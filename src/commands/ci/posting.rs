@@ -132,7 +132,9 @@ impl<'a> Posting<'a> {
         }
         match self.github.dispatch(workflow, branch).await {
             // It may have started.
-            Err(error) if error.is_uncertain() && self.github.has_run(workflow, commit).await.map_err(failed)? => Ok(()),
+            Err(error) if error.is_uncertain() && self.github.has_run(workflow, commit).await.map_err(failed)? => {
+                Ok(())
+            }
             Err(error) if error.is_uncertain() => self.github.dispatch(workflow, branch).await.map_err(failed),
             started => started.map_err(failed),
         }

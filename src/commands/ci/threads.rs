@@ -30,7 +30,8 @@ pub(super) fn earlier(threads: &Threads, head: &str, repository: &Repository, se
         let mark = &thread.mark;
         let is_dismissed = thread.state == ThreadState::Dismissed;
         let counts = is_dismissed || thread.state == ThreadState::Open;
-        if is_local(mark) || !counts || !is_dismissed && still_has_it(thread, head, repository, secrets) == Some(false) {
+        if is_local(mark) || !counts || !is_dismissed && still_has_it(thread, head, repository, secrets) == Some(false)
+        {
             return None;
         }
         let severity = match mark.severity.as_str() {

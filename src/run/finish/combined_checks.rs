@@ -43,7 +43,14 @@ pub async fn check(
         ignored_outputs: false,
     };
     let runner = Runner::new(options).map_err(SetupError::TemporaryFolder)?;
-    let judge = RunPolicyCheck { policy, facts, tier: runner.tier(), only_isolated: false, isolation_off: false, digest: String::new() };
+    let judge = RunPolicyCheck {
+        policy,
+        facts,
+        tier: runner.tier(),
+        only_isolated: false,
+        isolation_off: false,
+        digest: String::new(),
+    };
     let parsed = commands.iter().map(|command| {
         Check::parse(command, policy, &judge).map_err(|denial| VerifyError::Flag {
             command: command.clone(),

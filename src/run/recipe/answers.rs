@@ -285,8 +285,7 @@ impl AnswerSpec {
         findings::number(&mut all);
         let open = findings::settle(&mut all, &self.earlier);
         let is_open = open.iter().any(|one| self.gate.counts(one.severity, one.confidence));
-        taken.fails =
-            is_open || self.gate.fails(&all) || is_incomplete && self.incomplete == Incomplete::Fail;
+        taken.fails = is_open || self.gate.fails(&all) || is_incomplete && self.incomplete == Incomplete::Fail;
         taken.findings = all.iter().filter_map(|finding| serde_json::to_value(finding).ok()).collect();
         let coverage = review.map(|review| review.coverage.in_repository(sources.prefix));
         // A schema of the caller's own stays as it is.

@@ -86,9 +86,8 @@ fn comments(all: &[Comment], most: usize) -> String {
 
 fn threads(all: &[OpenThread]) -> String {
     let one = |(author, body): &(String, String)| format!("{author}: {}\n", plain(body).trim());
-    let thread = |thread: &OpenThread| {
-        format!("{}\n{}\n", thread.path, thread.comments.iter().map(one).collect::<String>())
-    };
+    let thread =
+        |thread: &OpenThread| format!("{}\n{}\n", thread.path, thread.comments.iter().map(one).collect::<String>());
     all.iter().map(thread).collect()
 }
 
@@ -230,12 +229,8 @@ mod tests {
 
     #[test]
     fn the_newest_comments_stay_and_ours_do_not() {
-        let comment = |author: &str, body: &str| Comment {
-            id: 1,
-            author: author.into(),
-            body: body.into(),
-            url: String::new(),
-        };
+        let comment =
+            |author: &str, body: &str| Comment { id: 1, author: author.into(), body: body.into(), url: String::new() };
         let all = [
             comment("ann", "the first"),
             comment("github-actions[bot]", "<!-- qwen:sticky v1 x -->\nours"),
@@ -249,7 +244,8 @@ mod tests {
 
     #[test]
     fn of_a_log_the_error_and_the_end_stay() {
-        let mut lines: Vec<String> = (0..1_000).map(|number| format!("2026-01-02T03:04:05.1234567Z l{number}")).collect();
+        let mut lines: Vec<String> =
+            (0..1_000).map(|number| format!("2026-01-02T03:04:05.1234567Z l{number}")).collect();
         lines[500] = "2026-01-02T03:04:05.1234567Z \u{1b}[31m##[error]\u{1b}[0mit failed".into();
         let shown = excerpt(&lines.join("\n"));
         let shown: Vec<&str> = shown.lines().collect();

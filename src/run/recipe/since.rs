@@ -101,7 +101,8 @@ mod tests {
         assert_eq!(touched["a.rs"], [(21, 22)]);
         assert_eq!((&touched["gone.rs"][..], &touched["ä.rs"][..]), (&[(0, 1)][..], &[(3, 4)][..]));
         let head = "diff --git a/a.rs b/a.rs\n--- a/a.rs\n+++ b/a.rs\n";
-        let (first, second) = ("@@ -1,3 +1,4 @@\n a\n+diff --git a/x b/x\n b\n c\n", "@@ -15,6 +16,8 @@ fn f()\n d\n+x\n");
+        let (first, second) =
+            ("@@ -1,3 +1,4 @@\n a\n+diff --git a/x b/x\n b\n c\n", "@@ -15,6 +16,8 @@ fn f()\n d\n+x\n");
         let other = "diff --git a/b.rs b/b.rs\n--- a/b.rs\n+++ b/b.rs\n@@ -1 +1 @@\n-a\n+b\n";
         let whole = format!("{head}{first}{second}{other}");
         assert_eq!(hunks_of(&whole, &touched), format!("{head}{second}"));

@@ -103,8 +103,7 @@ impl Item {
         let arguments = recipe.as_ref().map_or_else(|| arguments.clone(), |active| with_wishes(arguments, active));
         let mut warnings = shared.warnings.clone();
         warnings.extend(reported.iter().flat_map(|reported| reported.warnings.clone()));
-        let mut outer = shared.policy.policy.clone();
-        let asked = arguments.changes.mode();
+        let (mut outer, asked) = (shared.policy.policy.clone(), arguments.changes.mode());
         let mut delivery = delivery_mode(asked, shared.mode, &outer, recipe.as_ref(), &mut warnings)?;
         let mut configs = shared.servers.configs.clone();
         let mut policy = outer.clone();
@@ -139,7 +138,7 @@ impl Item {
         };
         Ok(Item {
             id: id.to_owned(),
-            workspace: lent.map_or_else(|| Arc::clone(&shared.place.workspace), |_| shared.place.workspace.anew().into()),
+            workspace: workspace(shared, lent.is_some()),
             time,
             arguments,
             recipe,
@@ -203,6 +202,14 @@ fn narrowed(
         *outer = active.without_network(outer)?;
     }
     Ok((policy, proposes))
+}
+
+/// Returns the files to work on: those of the run, or a view of its own for an item of a batch.
+fn workspace(shared: &Shared, is_lent: bool) -> Arc<Workspace> {
+    match is_lent {
+        true => Arc::new(shared.place.workspace.anew()),
+        false => Arc::clone(&shared.place.workspace),
+    }
 }
 
 /// Leaves the tree as it is: untrusted text is in the prompt.

@@ -10,8 +10,8 @@ use crate::git::repository::Repository;
 use crate::policy::Policy;
 use crate::policy::builtin;
 use crate::policy::file::{Delivery as PolicyDelivery, OnDeny as PolicyOnDeny};
-use crate::sandbox::Demand;
 use crate::recipe::file::OutputKind;
+use crate::sandbox::Demand;
 use crate::settings::Settings;
 use crate::workspace::Workspace;
 

@@ -154,7 +154,8 @@ pub(super) fn answer(state: &mut State, operation: &Operation, request: &Request
         ("GET", "/actions/runs/{run_id}/jobs") => match state.runs.iter().find(|run| run.id == number) {
             None => Answer::error(404, "Not Found"),
             Some(run) => {
-                let job = json!({"id": run.id + 5_000, "name": "test", "conclusion": run.conclusion, "status": "completed"});
+                let job =
+                    json!({"id": run.id + 5_000, "name": "test", "conclusion": run.conclusion, "status": "completed"});
                 Answer::new(200, json!({"total_count": 1, "jobs": [job]}))
             }
         },

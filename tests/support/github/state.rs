@@ -170,7 +170,14 @@ impl State {
     }
 
     /// Adds a run of a workflow that is over.
-    pub(crate) fn add_run(&mut self, workflow: &str, event: &str, commit: &str, conclusion: &'static str, log: &str) -> u64 {
+    pub(crate) fn add_run(
+        &mut self,
+        workflow: &str,
+        event: &str,
+        commit: &str,
+        conclusion: &'static str,
+        log: &str,
+    ) -> u64 {
         let id = self.new_id();
         let (workflow, event) = (workflow.to_owned(), event.to_owned());
         self.runs.push(Run { id, workflow, event, commit: commit.to_owned(), conclusion, log: log.to_owned() });
