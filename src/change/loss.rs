@@ -1,4 +1,5 @@
-//! Finds what a rewritten file lost that a rewrite seldom means to lose: headings, a licence, exports.
+//! Finds what a rewritten file lost that a rewrite seldom means to lose: headings, a licence, exports, sections of a
+//! configuration.
 
 /// What a line of a file is, if its loss is worth a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,12 +8,13 @@ enum Mark {
     Licence,
     Export,
     Interpreter,
+    Section,
 }
 
 /// Lines of a file's beginning in which a licence is looked for.
 const LICENCE_LINES: usize = 20;
 
-/// Returns the headings, licence lines, exports and the `#!` of a text that its new text lacks and has nothing of the
+/// Returns the headings, licence lines, exports, sections and the `#!` of a text that its new text lacks and has nothing of the
 /// same kind for. `name` tells the language by its ending.
 ///
 /// ```
@@ -50,6 +52,8 @@ fn marks<'t>(ending: &str, text: &'t str) -> Vec<(Mark, &'t str)> {
             Some(Mark::Licence)
         } else if is_markdown && !in_fence && is_heading(line) {
             Some(Mark::Heading)
+        } else if is_section(ending, line) {
+            Some(Mark::Section)
         } else {
             is_export(ending, line).then_some(Mark::Export)
         };
@@ -66,6 +70,18 @@ fn is_heading(line: &str) -> bool {
 fn is_licence(line: &str) -> bool {
     let line = line.to_lowercase();
     ["copyright", "spdx-license-identifier", "licensed under"].iter().any(|words| line.contains(words))
+}
+
+/// Tells whether a line begins a section of a configuration: a key at the left edge, or `[name]`.
+fn is_section(ending: &str, line: &str) -> bool {
+    match ending {
+        "yaml" | "yml" => {
+            let key = line.split_once(':').filter(|(_, rest)| rest.is_empty() || rest.starts_with(' '));
+            key.is_some_and(|(key, _)| key.starts_with(|c: char| c.is_alphanumeric() || "_\"'".contains(c)))
+        }
+        "toml" | "ini" | "cfg" => line.starts_with('['),
+        _ => false,
+    }
 }
 
 /// Tells whether a line declares something that other files may use.
@@ -162,6 +178,10 @@ mod tests {
         assert_eq!(lost_marks("a.md", "# A\n```\n# b\n```\n# A\n", "# A\n"), ["# A"]);
         assert_eq!(lost_marks("a.txt", "# A\nb\n", "b\n"), Vec::<&str>::new());
         assert_eq!(lost_marks("run", "#!/bin/sh\na\n", "a\n"), ["#!/bin/sh"]);
+        let compose = "services:\n  db:\n    image: a\nvolumes:\n  data:\n";
+        assert_eq!(lost_marks("a.yaml", compose, "services:\n  db:\n    image: b\n"), ["volumes:"]);
+        assert_eq!(lost_marks("a.yaml", compose, "services:\nnetworks:\n"), Vec::<&str>::new());
+        assert_eq!(lost_marks("a.toml", "[a]\nx = 1\n[b]\n", "[a]\nx = 2\n"), ["[b]"]);
     }
 
     #[test]
