@@ -167,7 +167,8 @@ fn a_link_that_leaves_through_another_link_and_every_invisible_character_are_fin
     project.run_git(&["commit", "-q", "-m", "start"]);
     symlink("d/up/../../x", project.root().join("out")).unwrap();
     symlink("d/up/d/x.txt", project.root().join("inside")).unwrap();
-    let hidden = ['\u{61c}', '\u{feff}', '\u{2061}', '\u{3164}', '\u{206a}', '\u{fff9}', '\u{ad}', '\u{34f}', '\u{e0100}'];
+    let hidden =
+        ['\u{61c}', '\u{feff}', '\u{2061}', '\u{3164}', '\u{206a}', '\u{fff9}', '\u{ad}', '\u{34f}', '\u{e0100}'];
     let lines: String = hidden.iter().map(|c| format!("a{c}b\n")).collect();
     // A byte order mark in front, joiners of scripts and emoji, and a variant of an ideograph are seen or needed.
     let good = "\u{feff}first\n\u{1f469}\u{200d}\u{1f4bb} \u{2764}\u{fe0f} \u{845b}\u{e0100}\n";

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::recipe_fixture::{Surroundings, copy};
+use super::recipe_fixture::{CaseError, Surroundings, at, copy};
 use crate::cli::RunArgs;
 use crate::emit::{Format, Screen};
 use crate::exit::Exit;
-use crate::git::{Git, GitError, Programs};
+use crate::git::{Git, Programs};
 use crate::recipe::cases::{TestCase, TestCheck};
 use crate::recipe::expected;
 use crate::recipe::file::{Given, Text};
@@ -45,36 +45,6 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// Bytes of a failed command's output that a message shows.
 const SHOWN: usize = 2_000;
-
-/// Why a test case cannot be run or judged.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum CaseError {
-    /// There is no such directory.
-    #[error("the fixture {0} does not exist: make that directory, with the project's files under base/")]
-    NoFixture(String),
-    /// A path leads out of the repository.
-    #[error("{0} leads out of the repository: the fixture and the transcript of a test are part of it")]
-    Outside(String),
-    /// The policy of a fixture does not count.
-    #[error("{path}: {why}")]
-    Policy { path: String, why: String },
-    /// A file cannot be copied or made.
-    #[error("{path}: {cause}")]
-    File { path: String, cause: std::io::Error },
-    /// git fails.
-    #[error(transparent)]
-    Git(#[from] GitError),
-    /// What the run printed is not a result.
-    #[error("the result is not JSON: {0}")]
-    Result(serde_json::Error),
-    /// The commands of `checks` cannot be started.
-    #[error("{}", .0.error.message)]
-    Checks(Failure),
-}
-
-pub(super) fn at(path: &Path) -> impl Fn(std::io::Error) -> CaseError + '_ {
-    |cause| CaseError::File { path: path.display().to_string(), cause }
-}
 
 /// The project of one run of a test case.
 pub(super) struct CaseProject {

@@ -5,13 +5,42 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::checkouts::checkouts_around;
-use crate::commands::recipe_case::{CaseError, at};
-use crate::git::Programs;
+use crate::git::{GitError, Programs};
 use crate::policy::file::{Extends, PolicyFile, Unanalysable};
 use crate::run::Failure;
 use crate::run::place::Place;
 use crate::run::rules::trust::Trusted;
 use crate::settings::Environment;
+
+/// Why a test case cannot be run or judged.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CaseError {
+    /// There is no such directory.
+    #[error("the fixture {0} does not exist: make that directory, with the project's files under base/")]
+    NoFixture(String),
+    /// A path leads out of the repository.
+    #[error("{0} leads out of the repository: the fixture and the transcript of a test are part of it")]
+    Outside(String),
+    /// The policy of a fixture does not count.
+    #[error("{path}: {why}")]
+    Policy { path: String, why: String },
+    /// A file cannot be copied or made.
+    #[error("{path}: {cause}")]
+    File { path: String, cause: std::io::Error },
+    /// git fails.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// What the run printed is not a result.
+    #[error("the result is not JSON: {0}")]
+    Result(serde_json::Error),
+    /// The commands of `checks` cannot be started.
+    #[error("{}", .0.error.message)]
+    Checks(Failure),
+}
+
+pub(super) fn at(path: &Path) -> impl Fn(std::io::Error) -> CaseError + '_ {
+    |cause| CaseError::File { path: path.display().to_string(), cause }
+}
 
 /// Where the recipes under test are, and whose files count there.
 pub(super) struct Surroundings {

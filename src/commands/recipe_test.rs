@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::console::print;
-use super::recipe_case::{CaseError, CaseProject};
-use super::recipe_fixture::{Surroundings, named};
+use super::recipe_case::CaseProject;
+use super::recipe_fixture::{CaseError, Surroundings, named};
 use crate::emit::safe::{brief, escape};
 use crate::exit::Exit;
 use crate::recipe::Recipe;

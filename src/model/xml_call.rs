@@ -141,16 +141,8 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
         }
         let named = tag(text, at, "<parameter").map(|(key, start)| (key.to_owned(), start));
         let unnamed = || {
-            // A value without a name can only be the one that is missing, or behind it where to look.
             let start = at + rest.strip_prefix("<parameter>").map(|_| "<parameter>".len())?;
-            let is_missing = |key: &&str| !arguments.contains_key(*key);
-            let mut missing = required.iter().copied().filter(is_missing);
-            let key = match (missing.next(), missing.next()) {
-                (Some(key), None) => key,
-                (None, _) => Some("path").filter(|key| properties.contains_key(*key)).filter(is_missing)?,
-                (Some(_), Some(_)) => return None,
-            };
-            Some((key.to_owned(), start))
+            Some((unnamed(&required, &properties, &arguments)?.to_owned(), start))
         };
         // `<content>…</content>` instead of `<parameter=content>…</parameter>`.
         let nested = || {
@@ -179,6 +171,21 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
         }
         arguments.insert(key, value);
         at = next;
+    }
+}
+
+/// Returns the parameter that a value without a name can only be: the one that is missing, or behind it where to look.
+fn unnamed<'r>(
+    required: &[&'r str],
+    properties: &Map<String, Value>,
+    arguments: &Map<String, Value>,
+) -> Option<&'r str> {
+    let is_missing = |key: &&str| !arguments.contains_key(*key);
+    let mut missing = required.iter().copied().filter(is_missing);
+    match (missing.next(), missing.next()) {
+        (Some(key), None) => Some(key),
+        (None, _) => Some("path").filter(|key| properties.contains_key(*key)).filter(is_missing),
+        (Some(_), Some(_)) => None,
     }
 }
 

@@ -57,8 +57,7 @@ pub fn asks(task: &str) -> bool {
         sentence.ends_with('?') && words.by_ref().take(2).any(|word| QUESTIONS.contains(&word))
     };
     let mut sentences = asked.split_inclusive(['.', '?', '!', '\n']);
-    task.len() <= QUESTION_BYTES
-        && (sentences.any(is_question) || TELLS.iter().any(|words| asked.contains(words)))
+    task.len() <= QUESTION_BYTES && (sentences.any(is_question) || TELLS.iter().any(|words| asked.contains(words)))
 }
 
 /// Assembles the first message: standard input, the listing, the named files, then the task itself, last.
@@ -106,7 +105,8 @@ mod tests {
         ] {
             assert!(asks(task), "{task}");
         }
-        for task in ["Fix the bug in a.py.", "Can you fix the test?", "Rename what to which.", "Add a FAQ: what is it"] {
+        for task in ["Fix the bug in a.py.", "Can you fix the test?", "Rename what to which.", "Add a FAQ: what is it"]
+        {
             assert!(!asks(task), "{task}");
         }
         assert!(!asks(&format!("Why?{}", " x".repeat(QUESTION_BYTES))));

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::file::{GitHubKind, 
-    AllowedLabels, Before, CacheKey, CheckFile, Context, Limits, Needs, Offline, Output, OutputKind, Param, ParamType,
-    RecipeFile, Severity, Text,
+use super::file::{
+    AllowedLabels, Before, CacheKey, CheckFile, Context, GitHubKind, Limits, Needs, Offline, Output, OutputKind, Param,
+    ParamType, RecipeFile, Severity, Text,
 };
 use super::{needs, params, version};
 use crate::base::{Code, Diagnostic, Location, Span, digest, document::yaml::nearest};
@@ -467,10 +467,18 @@ impl Checker<'_> {
             match param.map(|(_, param)| param.r#type) {
                 Some(ParamType::Integer) => drop(self.used.insert(format!("params.{}", closes.value))),
                 Some(_) => {
-                    self.error(Code::R005, &closes.place, format!("`git.closes`: `{}` is not an integer", closes.value));
+                    self.error(
+                        Code::R005,
+                        &closes.place,
+                        format!("`git.closes`: `{}` is not an integer", closes.value),
+                    );
                 }
                 None => {
-                    self.error(Code::R007, &closes.place, format!("`git.closes`: unknown parameter `{}`", closes.value));
+                    self.error(
+                        Code::R007,
+                        &closes.place,
+                        format!("`git.closes`: unknown parameter `{}`", closes.value),
+                    );
                 }
             }
         }

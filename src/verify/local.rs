@@ -148,23 +148,27 @@ pub fn problems(file: &Changed, path: &str, lines: Option<&Shown>, rules: &Rules
             add("link-outside", Severity::Error, 1, format!("the link leads out of the repository: {target}"));
         }
     }
-    if wants(LocalRule::Hidden)
-        && let Some(c) = deceiving(&full)
-    {
-        let text = format!("the name has the invisible character U+{:04X}", u32::from(c));
-        add("hidden-character", Severity::Error, 1, text);
-    }
-    if !file.is_link() && !file.is_submodule() && wants(LocalRule::Hidden) {
-        for (number, (text, _)) in added() {
-            let mark = if *number == 1 { "\u{feff}" } else { "" };
-            if let Some(c) = deceiving(text.strip_prefix(mark).unwrap_or(text)) {
-                let text = format!("the line has the invisible character U+{:04X}", u32::from(c));
-                add("hidden-character", Severity::Error, *number, text);
-            }
+    if wants(LocalRule::Hidden) {
+        let lines = added().filter(|_| !file.is_link() && !file.is_submodule());
+        let lines = lines.map(|(number, (text, _))| (*number, text.as_str()));
+        for (line, message) in invisible(&full, lines) {
+            add("hidden-character", Severity::Error, line, message);
         }
     }
     found.truncate(MOST);
     found
+}
+
+/// Finds a file's name and added lines that have characters which cannot be seen: the line of each, and what to say.
+fn invisible<'l>(name: &str, lines: impl Iterator<Item = (u64, &'l str)>) -> Vec<(u64, String)> {
+    let said = |place: &str, c: char| format!("the {place} has the invisible character U+{:04X}", u32::from(c));
+    let in_name = deceiving(name).map(|c| (1, said("name", c)));
+    let in_lines = lines.filter_map(|(number, text)| {
+        // A byte order mark is one only in front of a file.
+        let mark = if number == 1 { "\u{feff}" } else { "" };
+        Some((number, said("line", deceiving(text.strip_prefix(mark).unwrap_or(text))?)))
+    });
+    in_name.into_iter().chain(in_lines).collect()
 }
 
 /// Finds the secrets of added lines: the line of each, and what to say, which never has its text.
@@ -241,7 +245,8 @@ fn leads_out(path: &str, target: &str, link_at: &dyn Fn(&str) -> Option<String>)
 fn deceiving(text: &str) -> Option<char> {
     let mut before = None;
     text.chars().find(|c| {
-        let is_ideograph = |c: char| matches!(c, '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}');
+        let is_ideograph =
+            |c: char| matches!(c, '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}');
         let is_variant = ('\u{e0100}'..='\u{e01ef}').contains(c) && before.is_some_and(is_ideograph);
         before = Some(*c);
         let is_control = matches!(c, '\u{fff9}'..='\u{fffb}');

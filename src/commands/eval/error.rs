@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use crate::base::{CliError, Diagnostic};
-use crate::commands::recipe_case::CaseError;
+use crate::commands::recipe_fixture::CaseError;
 use crate::exit::Exit;
 
 /// Why there is no evaluation.
