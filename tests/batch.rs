@@ -1,6 +1,8 @@
 //! Tests `qwen batch`: every item runs once, whatever happens on the way.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -165,9 +167,10 @@ fn kills(items: usize, kills: usize) {
     }
     let end = project.qwen(&arguments);
     let journal = lines(&project, "out/journal.jsonl");
-    // An item that was in flight at three kills in a row is given up, and nothing else fails.
+    // An item that was killed when nothing else ran is given up, and nothing else fails.
     let failed: Vec<&Value> = journal.iter().filter(|line| line["final"] == true && line["exit_code"] != 0).collect();
-    assert!(failed.iter().all(|line| line["error"]["code"] == "crashed"), "{failed:?}");
+    let was_alone = |key: &Value| journal.iter().any(|line| &line["key"] == key && line["alone"] == true);
+    assert!(failed.iter().all(|line| line["error"]["code"] == "crashed" && was_alone(&line["key"])), "{failed:?}");
     assert_eq!(end.code, i32::from(!failed.is_empty()), "{}", end.stdout);
     let mut finals: BTreeMap<&str, usize> = BTreeMap::new();
     for line in journal.iter().filter(|line| line["final"] == true) {
@@ -176,6 +179,50 @@ fn kills(items: usize, kills: usize) {
     assert_eq!((finals.len(), finals.values().max()), (items, Some(&1)));
     let requests = project.server().requests().len();
     assert!(requests <= items + kills * jobs, "{requests} requests for {items} items and {kills} kills");
+}
+
+/// Kills a batch as soon as so many requests have come since the last kill, and so many items have ended.
+fn kill_after(project: &Project, requests: usize, ended: usize, arguments: &[&str]) {
+    let before = project.server().requests().len();
+    let mut child = project.spawn(arguments);
+    project.server().wait_for(before + requests);
+    while project.read("out/journal.jsonl").matches("\"t\":\"end\"").count() < ended {
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn items_that_only_ran_beside_the_one_that_ends_the_process_are_not_given_up() {
+    // In each call one answer lets the others start, which hang until the process is killed; ticket 4 always hangs.
+    let call = Arc::new(AtomicUsize::new(1));
+    let now = Arc::clone(&call);
+    let answer = move |request: &Value| match (now.load(Ordering::SeqCst), ticket(request)) {
+        (1, 1) | (2, 2) | (3, 1..=3 | 5) => say("kind"),
+        _ => Reply::Stall,
+    };
+    let project = with(5, Server::answering(answer));
+    let arguments = batch(&["--out", "out", "-j", "4"]);
+    kill_after(&project, 5, 1, &arguments);
+    call.store(2, Ordering::SeqCst);
+    kill_after(&project, 4, 2, &arguments);
+    call.store(3, Ordering::SeqCst);
+    let before = project.server().requests().len();
+    let mut child = project.spawn(&arguments);
+    project.server().wait_for(before + 2);
+    let started: Vec<Value> = lines(&project, "out/journal.jsonl").into_iter().filter(|line| line["alone"] == true).collect();
+    let keys: Vec<&Value> = started.iter().map(|line| &line["key"]).collect();
+    assert_eq!(keys, ["T-3", "T-4"], "each runs when the one before has ended");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let end = project.qwen(&arguments);
+    assert_eq!(end.code, 1, "{}{}", end.stdout, end.stderr);
+    let ends = ends(&project);
+    let failed: Vec<&str> =
+        ends.iter().filter(|(_, end)| end["exit_code"] != 0).map(|(key, _)| key.as_str()).collect();
+    assert_eq!((failed, &ends["T-4"]["error"]["code"]), (vec!["T-4"], &json!("crashed")));
+    assert!(end.stdout.contains("fail T-4 1 failed: the process ended 3 times while it ran"), "{}", end.stdout);
 }
 
 #[test]

@@ -11,8 +11,8 @@ use crate::base::usage::Usage;
 use crate::event::RunError;
 use crate::exit::Exit;
 
-/// Starts without an end after which an item has failed: it ended the process each time.
-pub const CRASHES: u32 = 3;
+/// Starts without an end after which an item is run alone: it may be what ended the process.
+pub const SUSPECT: u32 = 2;
 
 /// Which whole results are kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -47,6 +47,9 @@ pub struct Started {
     pub r#try: u32,
     /// When, as RFC 3339.
     pub time: String,
+    /// Whether it runs alone, because the process ended twice while it ran.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
 }
 
 /// An item ended.
@@ -154,10 +157,13 @@ pub struct State {
     pub tries: u32,
     /// Starts since that were not followed by an end.
     pub crashes: u32,
+    /// Whether the last of these ran alone: then it is what ended the process.
+    pub died_alone: bool,
 }
 
 impl State {
-    const NONE: State = State { sha256: None, exit_code: None, is_final: false, tries: 0, crashes: 0 };
+    const NONE: State =
+        State { sha256: None, exit_code: None, is_final: false, tries: 0, crashes: 0, died_alone: false };
 
     /// Tells whether the item of this digest is done.
     pub fn is_done(&self, sha256: &str) -> bool {
@@ -223,7 +229,9 @@ impl Journal {
     pub fn add(&mut self, line: &Line) {
         match line {
             Line::Start(started) => {
-                self.states.entry(Short::of(&started.key)).or_insert(State::NONE).crashes += 1;
+                let state = self.states.entry(Short::of(&started.key)).or_insert(State::NONE);
+                state.crashes += 1;
+                state.died_alone = started.alone;
             }
             Line::End(ended) => {
                 let state = self.states.entry(Short::of(&ended.key)).or_insert(State::NONE);
@@ -231,7 +239,7 @@ impl Journal {
                 let before = if state.sha256 == sha256 { state.tries } else { 0 };
                 let tries = before + u32::from(is_own(ended.exit_code));
                 let (exit_code, is_final) = (Some(ended.exit_code), ended.r#final);
-                *state = State { sha256, exit_code, is_final, tries, crashes: 0 };
+                *state = State { sha256, exit_code, is_final, tries, ..State::NONE };
                 self.spent.cost_usd += ended.cost_usd.unwrap_or_default();
                 self.spent.tokens = self.spent.tokens.saturating_add(ended.usage.tokens());
                 let amount = Amount { cost_usd: ended.cost_usd.unwrap_or_default(), tokens: ended.usage.tokens() };
@@ -321,7 +329,11 @@ mod tests {
     use super::*;
 
     fn start(key: &str) -> Line {
-        Line::Start(Started { n: 1, key: key.into(), r#try: 1, time: "2026-11-22T10:00:00Z".into() })
+        started(key, false)
+    }
+
+    fn started(key: &str, alone: bool) -> Line {
+        Line::Start(Started { n: 1, key: key.into(), r#try: 1, time: "2026-11-22T10:00:00Z".into(), alone })
     }
 
     fn end(key: &str, sha256: &str, exit_code: u8) -> Line {
@@ -359,7 +371,15 @@ mod tests {
         let lines = [end("a", "00", 1), end("a", "01", 75), start("a"), start("a")];
         let journal = Journal::read(text(&lines).as_bytes()).unwrap();
         let state = journal.state("a").unwrap();
-        assert_eq!((state.is_final, state.tries, state.crashes), (false, 1, 2));
+        assert_eq!((state.is_final, state.tries, state.crashes, state.died_alone), (false, 1, 2, false));
+    }
+
+    #[test]
+    fn only_a_last_start_that_was_alone_died_alone() {
+        let state = |lines: &[Line]| *Journal::read(text(lines).as_bytes()).unwrap().state("a").unwrap();
+        assert!(state(&[start("a"), start("a"), started("a", true)]).died_alone);
+        assert!(!state(&[started("a", true), start("a")]).died_alone);
+        assert!(!state(&[started("a", true), end("a", "00", 75)]).died_alone);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Prints how a batch goes, and how it ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -69,6 +69,8 @@ pub struct Progress<'o> {
     said: Instant,
     /// Why items failed, as far as it was seen.
     reasons: BTreeMap<String, String>,
+    /// What was said of items that are not done: another try that ends in the same way is not worth another line.
+    lines_said: HashSet<String>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -105,6 +107,7 @@ impl<'o> Progress<'o> {
             began,
             said: began,
             reasons: BTreeMap::new(),
+            lines_said: HashSet::new(),
         }
     }
 
@@ -135,10 +138,22 @@ impl<'o> Progress<'o> {
         }
         let wanted = if is_ok { self.verbosity >= Verbosity::Verbose } else { self.verbosity > Verbosity::Quiet };
         if wanted {
-            self.counts.lines += 1;
-            if self.counts.lines <= MOST_LINES || self.verbosity >= Verbosity::Verbose {
-                self.screen.line(&line_of(ended));
-            }
+            self.say(ended);
+        }
+    }
+
+    /// Says how an item ended, unless that is said already.
+    fn say(&mut self, ended: &Ended) {
+        if self.verbosity >= Verbosity::Verbose {
+            return self.screen.line(&line_of(ended));
+        }
+        if self.lines_said.contains(&what_is_said(ended)) {
+            return;
+        }
+        self.counts.lines += 1;
+        if self.counts.lines <= MOST_LINES {
+            self.lines_said.insert(what_is_said(ended));
+            self.screen.line(&line_of(ended));
         }
     }
 
@@ -212,6 +227,11 @@ impl<'o> Progress<'o> {
 /// Returns an amount of US dollars as the line shows it.
 fn dollars(amount: f64) -> String {
     if amount > 0.0 && amount < 0.01 { words::cost(amount) } else { format!("${amount:.2}") }
+}
+
+/// Returns what the line of an item says of it, which try it was left out.
+fn what_is_said(ended: &Ended) -> String {
+    line_of(&Ended { r#final: true, ..ended.clone() })
 }
 
 /// Returns the line of an item.
@@ -320,6 +340,22 @@ mod tests {
         assert_eq!(lines[2..4], ["    0 ok           1", "   64 verify       1"]);
         assert!(lines[4].starts_with("1.2k tokens · 25% of the input cached · $0.50 · "), "{text}");
         assert_eq!(lines[5..], ["next: the same command"]);
+    }
+
+    #[test]
+    fn tries_that_end_in_the_same_way_are_one_line() {
+        let mut out = Vec::new();
+        let screen = (Screen::Plain(Box::new(std::io::sink())), None, false);
+        let mut progress =
+            Progress::begin(&mut out, screen, BatchFormat::Text, Verbosity::Normal, Known { total: 2, ..Known::default() });
+        let tried = |key: &str, exit, is_final| Ended { r#final: is_final, ..ended(1, key, exit) };
+        progress.end(&tried("a", Exit::Unavailable, false));
+        progress.end(&tried("a", Exit::Unavailable, false));
+        progress.end(&tried("a", Exit::Unavailable, true));
+        assert_eq!(progress.counts.lines, 1);
+        progress.end(&tried("b", Exit::Unavailable, false));
+        progress.end(&tried("b", Exit::Schema, true));
+        assert_eq!(progress.counts.lines, 3);
     }
 
     #[test]

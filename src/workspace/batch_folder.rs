@@ -273,7 +273,7 @@ mod tests {
     use crate::batch::journal::{self, Started};
 
     fn line(key: &str) -> String {
-        journal::line(&Line::Start(Started { n: 1, key: key.into(), r#try: 1, time: String::new() }))
+        journal::line(&Line::Start(Started { n: 1, key: key.into(), r#try: 1, time: String::new(), alone: false }))
     }
 
     fn read(folder: &BatchFolder) -> Result<(Vec<Line>, bool), FolderError> {

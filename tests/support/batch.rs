@@ -54,7 +54,8 @@ impl Ending {
     fn lines(&self, item: &Item) -> String {
         let Some(exit_code) = self.exit_code else { return String::new() };
         let (n, key) = (item.n, item.key.clone());
-        let start = Line::Start(Started { n, key: key.clone(), r#try: 1, time: "2026-11-22T10:00:00Z".into() });
+        let time = "2026-11-22T10:00:00Z".to_owned();
+        let start = Line::Start(Started { n, key: key.clone(), r#try: 1, time, alone: false });
         let mut end = json!({
             "n": n, "key": key, "sha256": item.sha256, "try": 1, "final": is_final(exit_code, exit_code == 75, false),
             "exit_code": exit_code, "exit_reason": if exit_code == 0 { "ok" } else { "failed" },

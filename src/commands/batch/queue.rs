@@ -6,13 +6,13 @@ use super::error::BatchError;
 use super::{folder, source};
 use crate::batch::budget::{Amount, Budget};
 use crate::batch::item::{Item, Short};
-use crate::batch::journal::{CRASHES, Journal, Line, Notable, State, is_failure};
+use crate::batch::journal::{Journal, Line, Notable, SUSPECT, State, is_failure};
 use crate::batch::shard::Shard;
 use crate::batch::tally::Tally;
 use crate::cli::batch::BatchArgs;
 use crate::exit::Exit;
 use crate::run::error::Failure;
-use crate::run::many::Plan;
+use crate::run::many::{Plan, Turn};
 use crate::run::many::records::{Records, crashed};
 use crate::run::stages::Shared;
 use crate::workspace::batch_folder::BatchFolder;
@@ -28,10 +28,11 @@ pub(super) struct Queue {
     rerun: Rerun,
     /// What was spent before, and the most that one item has cost.
     before: (Amount, Amount),
-    /// Numbers, with the tries that they have behind them.
-    items: VecDeque<(u32, u32)>,
-    /// The same of items that end the process each time.
-    crashed: Vec<(u32, u32)>,
+    items: VecDeque<Turn>,
+    /// Items that may be what ended the process: they run last, and each alone.
+    suspects: Vec<Turn>,
+    /// Items that ended the process, each with how often.
+    crashed: Vec<(Turn, u32)>,
     /// How items ended that are done.
     done: Vec<u8>,
     total: u64,
@@ -49,9 +50,9 @@ struct Rerun {
 
 /// What becomes of an item.
 enum Decision {
-    Run { tries: u32 },
+    Run { tries: u32, alone: bool },
     Skip { exit_code: u8 },
-    GiveUp { tries: u32 },
+    GiveUp { tries: u32, crashes: u32 },
 }
 
 impl Queue {
@@ -66,6 +67,7 @@ impl Queue {
             rerun: Rerun { failed: has("failed"), all: has("all"), keys },
             before: (journal.spent, journal.dearest),
             items: VecDeque::new(),
+            suspects: Vec::new(),
             crashed: Vec::new(),
             done: Vec::new(),
             total: 0,
@@ -112,18 +114,21 @@ impl Queue {
             return;
         }
         self.total += 1;
+        let is_full = self.limit.is_some_and(|limit| self.items.len() + self.suspects.len() >= limit as usize);
         match self.decide(item, journal, is_named) {
             Decision::Skip { exit_code } => self.done.push(exit_code),
-            Decision::GiveUp { tries } => self.crashed.push((item.n, tries)),
-            Decision::Run { .. } if self.limit.is_some_and(|limit| self.items.len() >= limit as usize) => {
-                self.left_out += 1;
+            Decision::GiveUp { tries, crashes } => {
+                self.crashed.push((Turn { n: item.n, tries, alone: true }, crashes));
             }
-            Decision::Run { tries } => self.items.push_back((item.n, tries)),
+            Decision::Run { .. } if is_full => self.left_out += 1,
+            Decision::Run { tries, alone: false } => self.items.push_back(Turn { n: item.n, tries, alone: false }),
+            Decision::Run { tries, alone: true } => self.suspects.push(Turn { n: item.n, tries, alone: true }),
         }
     }
 
     fn decide(&self, item: &Item, journal: &Journal, is_named: bool) -> Decision {
-        let Some(state) = journal.state(&item.key) else { return Decision::Run { tries: 0 } };
+        let anew = Decision::Run { tries: 0, alone: false };
+        let Some(state) = journal.state(&item.key) else { return anew };
         let done = state.exit_code.filter(|_| state.is_done(&item.sha256));
         let again = |exit_code: u8| {
             let failed = is_failure(exit_code) || exit_code == Exit::Denied.code();
@@ -131,10 +136,10 @@ impl Queue {
         };
         match done {
             Some(exit_code) if !again(exit_code) => Decision::Skip { exit_code },
-            Some(_) => Decision::Run { tries: 0 },
-            None if is_named || self.rerun.all => Decision::Run { tries: 0 },
-            None if state.crashes >= CRASHES => Decision::GiveUp { tries: tries_of(state, item) },
-            None => Decision::Run { tries: tries_of(state, item) },
+            Some(_) => anew,
+            None if is_named || self.rerun.all => anew,
+            None if state.died_alone => Decision::GiveUp { tries: tries_of(state, item), crashes: state.crashes },
+            None => Decision::Run { tries: tries_of(state, item), alone: state.crashes >= SUSPECT },
         }
     }
 
@@ -184,12 +189,14 @@ impl Queue {
         let mut tally = Tally::new(self.total);
         tally.leave_out(self.left_out);
         self.done.iter().for_each(|exit_code| tally.skip(*exit_code));
-        for (n, tries) in &self.crashed {
-            let item = list.item(*n).map_err(|error| Failure::output(format!("cannot read the list: {error}")))?;
-            records.give_up(crashed(&item, tries + 1))?;
+        for (turn, crashes) in &self.crashed {
+            let item = list.item(turn.n).map_err(|error| Failure::output(format!("cannot read the list: {error}")))?;
+            records.give_up(crashed(&item, turn.tries + 1, *crashes))?;
             tally.end(Exit::Failed, true, 1, None);
         }
-        Ok(Plan { queue: self.items, tally, budget })
+        let mut queue = self.items;
+        queue.extend(self.suspects);
+        Ok(Plan { queue, tally, budget })
     }
 }
 

@@ -30,7 +30,7 @@ use crate::exit::Exit;
 use crate::model::paced::Gate;
 use crate::run::Failure;
 use crate::run::many::records::Records;
-use crate::run::many::{self, Options, Plan};
+use crate::run::many::{self, Options, Plan, Turn};
 use crate::run::output::outputs::{self, checkouts};
 use crate::run::place::Place;
 use crate::settings::Environment;
@@ -147,7 +147,7 @@ fn work(args: &EvalArgs, runs: &Runs<'_>, out: &mut dyn Write) -> Result<Option<
         folder.read_journal(&mut |line| journal.add(&line))?;
     }
     let left = runs.planned.iter().zip(runs.left).filter(|(_, left)| **left != Left::Nothing);
-    let queue: VecDeque<(u32, u32)> = left.map(|(planned, _)| (planned.item.n, 0)).collect();
+    let queue: VecDeque<Turn> = left.map(|(planned, _)| Turn { n: planned.item.n, tries: 0, alone: false }).collect();
     let total = queue.len() as u64;
     let totals = Totals { cost_usd: args.total_cost_usd, tokens: None };
     let budget = Budget::open(totals, Totals::default(), journal.spent, Amount::default());

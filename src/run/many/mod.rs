@@ -65,10 +65,21 @@ pub struct Options {
     pub needs_price: bool,
 }
 
+/// An item that is to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// Its number.
+    pub n: u32,
+    /// The tries that it has behind it.
+    pub tries: u32,
+    /// Whether nothing else may run beside it.
+    pub alone: bool,
+}
+
 /// What is to be done, and what is counted already.
 pub struct Plan {
-    /// The numbers of the items to run, in order, each with the tries that it has behind it.
-    pub queue: VecDeque<(u32, u32)>,
+    /// The items to run, in order.
+    pub queue: VecDeque<Turn>,
     /// The counts.
     pub tally: Tally,
     /// The account.
@@ -98,8 +109,10 @@ struct Engine<'a> {
 }
 
 struct State {
-    queue: VecDeque<(u32, u32)>,
+    queue: VecDeque<Turn>,
     running: u32,
+    /// Whether what runs is to be alone.
+    alone: bool,
     tally: Tally,
     stop: Option<Stop>,
     error: Option<RunError>,
@@ -107,7 +120,7 @@ struct State {
 
 /// What a thread does next.
 enum Next {
-    Item { n: u32, attempt: u32, reserve: Amount },
+    Item(Turn, Amount),
     Wait,
     Over,
 }
@@ -123,7 +136,7 @@ pub fn run(
     listen: &mut dyn FnMut(),
 ) -> Result<Outcome, Failure> {
     let Plan { queue, tally, budget } = plan;
-    let state = State { queue, running: 0, tally, stop: None, error: None };
+    let state = State { queue, running: 0, alone: false, tally, stop: None, error: None };
     let engine = Engine {
         work,
         list,
@@ -189,7 +202,7 @@ impl Engine<'_> {
                     break false;
                 }
                 match self.next() {
-                    Next::Item { n, attempt, reserve } => running.push(self.one(n, attempt, reserve, &thread)),
+                    Next::Item(turn, reserve) => running.push(self.one(turn, reserve, &thread)),
                     Next::Wait => break false,
                     Next::Over => break true,
                 }
@@ -210,18 +223,19 @@ impl Engine<'_> {
         if state.stop.is_some() {
             return Next::Over;
         }
-        let Some((n, tries)) = state.queue.front().copied() else {
+        let Some(turn) = state.queue.front().copied() else {
             // One that runs may have to be tried again.
             return if state.running == 0 { Next::Over } else { Next::Wait };
         };
-        if state.running > 0 && !self.gate.lets_others_start() {
+        if state.running > 0 && (state.alone || turn.alone || !self.gate.lets_others_start()) {
             return Next::Wait;
         }
         match self.budget().start() {
             Start::Now(reserve) => {
                 state.queue.pop_front();
                 state.running += 1;
-                Next::Item { n, attempt: tries + 1, reserve }
+                state.alone = turn.alone;
+                Next::Item(turn, reserve)
             }
             Start::Later => Next::Wait,
             Start::Never(exceeded) => {
@@ -232,8 +246,8 @@ impl Engine<'_> {
     }
 
     /// Runs one item and records its end.
-    async fn one(&self, n: u32, attempt: u32, reserve: Amount, thread: &ThreadSeat) {
-        let outcome = self.recorded(n, attempt, reserve, thread).await;
+    async fn one(&self, turn: Turn, reserve: Amount, thread: &ThreadSeat) {
+        let outcome = self.recorded(turn, reserve, thread).await;
         let mut state = self.state();
         state.running -= 1;
         if let Err(failure) = outcome {
@@ -245,10 +259,12 @@ impl Engine<'_> {
         self.gate.changed();
     }
 
-    async fn recorded(&self, n: u32, attempt: u32, reserve: Amount, thread: &ThreadSeat) -> Result<(), Failure> {
+    async fn recorded(&self, turn: Turn, reserve: Amount, thread: &ThreadSeat) -> Result<(), Failure> {
+        let Turn { n, tries, alone } = turn;
+        let attempt = tries + 1;
         let item = self.list.item(n).map_err(|error| Failure::output(format!("cannot read the list: {error}")))?;
         let time = jiff::Timestamp::now().to_string();
-        self.records.start(Started { n, key: item.key.clone(), r#try: attempt, time })?;
+        self.records.start(Started { n, key: item.key.clone(), r#try: attempt, time, alone })?;
         let seat = Seat::new(thread, &self.gate, &self.budget, self.options.needs_price, self.cut.subscribe());
         let report = self.work.run(&item, &seat).await;
         let waited = seat.waited();
@@ -277,7 +293,7 @@ impl Engine<'_> {
         match stop {
             Some(stop) => self.stop(&mut state, stop, line.error.clone()),
             None if is_total(line.error.as_ref()) => self.stop(&mut state, Stop::Total, line.error.clone()),
-            None if again => state.queue.push_back((line.n, line.r#try)),
+            None if again => state.queue.push_back(Turn { n: line.n, tries: line.r#try, alone: false }),
             None => {}
         }
     }

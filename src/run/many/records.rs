@@ -176,10 +176,10 @@ fn output(report: &Report) -> (Value, bool) {
     }
 }
 
-/// Returns the end of an item that has ended its process again and again.
-pub fn crashed(item: &Item, attempt: u32) -> Ended {
-    let message = format!("it ended the process {} times", journal::CRASHES);
-    let hint = Some("look at this item alone, or run it again with --rerun KEY".to_owned());
+/// Returns the end of an item that has ended its process so many times, at last when nothing else ran.
+pub fn crashed(item: &Item, attempt: u32, times: u32) -> Ended {
+    let message = format!("the process ended {times} times while it ran, the last time with nothing else running");
+    let hint = Some("look at this item, or run it again with --rerun KEY".to_owned());
     let error = crate::event::RunError { code: "crashed".into(), message, hint, ..Default::default() };
     Ended {
         n: item.n,
