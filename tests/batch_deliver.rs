@@ -188,8 +188,14 @@ fn each_item_gets_a_branch_of_its_own_and_the_work_tree_stays() {
     let branches = project.run_git(&["branch", "--format=%(refname:short)", "--list", "qwen/*"]);
     assert_eq!(branches, "qwen/1-first\nqwen/3-second\nqwen/4-touches\nqwen/5-last\n");
     assert_eq!(project.run_git(&["show", "qwen/4-touches:b.txt"]), "B\n");
+    let tips = || project.run_git(&["for-each-ref", "--format=%(objectname)", "refs/heads/qwen"]);
+    let made = tips();
     let again = project.qwen(&["batch", "deliver", &out, "--branch-each", "qwen/{n}-{key}"]);
-    assert_eq!(again.code, 63, "{}", again.stdout);
+    assert_eq!((again.code, tips()), (0, made), "{}", again.stdout);
+    project.run_git(&["branch", "-q", "-f", "qwen/1-first", "qwen/3-second"]);
+    let other = project.qwen(&["batch", "deliver", &out, "--branch-each", "qwen/{n}-{key}"]);
+    assert_eq!(other.code, 63, "{}", other.stdout);
+    assert!(other.stdout.contains("fail first qwen/1-first: the branch qwen/1-first already exists"), "{}", other.stdout);
 }
 
 #[test]

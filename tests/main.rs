@@ -9,6 +9,7 @@
 mod action;
 mod apply;
 mod batch;
+mod batch_changes;
 mod batch_deliver;
 mod batch_directory;
 mod bounded;

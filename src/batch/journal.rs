@@ -14,6 +14,9 @@ use crate::exit::Exit;
 /// Starts without an end after which an item is run alone: it may be what ended the process.
 pub const SUSPECT: u32 = 2;
 
+/// The conclusion of an item whose change touches an earlier one and was left out of the combined change.
+pub const CONFLICT: &str = "conflict";
+
 /// Which whole results are kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Keep {
@@ -69,7 +72,7 @@ pub struct Ended {
     pub exit_code: u8,
     /// The exit code's name.
     pub exit_reason: String,
-    /// The run's `conclusion`; also `conflict` for a change that was left out of the combined one.
+    /// The run's `conclusion`; also [`CONFLICT`] for a change that was left out of the combined one.
     pub conclusion: String,
     /// What the run made.
     #[serde(flatten)]

@@ -83,7 +83,7 @@ pub struct Combined {
 /// What was delivered of a batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CombinedChanges {
-    /// `dry-run`, `apply`, `commit` or `branch`.
+    /// `dry-run`, `apply`, `commit`, `branch` or `branch-each`.
     pub mode: String,
     /// Whether it was delivered.
     pub applied: bool,
@@ -115,4 +115,10 @@ pub struct PatchFacts {
     pub key: String,
     /// The digest of its patch.
     pub sha256: String,
+    /// The branch that it is on, if it has one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The commit there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
 }

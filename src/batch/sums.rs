@@ -39,7 +39,8 @@ impl Sums {
             self.failed_keys.push(ended.key.clone());
         }
         if let Some(sha256) = ended.product.patch_sha256.clone().filter(|_| ended.product.patch.is_some()) {
-            self.patches.push(PatchFacts { key: ended.key.clone(), sha256 });
+            let (branch, commit) = (ended.product.branch.clone(), ended.product.commit.clone());
+            self.patches.push(PatchFacts { key: ended.key.clone(), sha256, branch, commit });
         }
     }
 

@@ -146,6 +146,15 @@ impl Tally {
         max_failures.filter(|most| stops(*most)).map(|_| Stop::Failures)
     }
 
+    /// Counts an item that had ended in one way as ended in another.
+    pub fn change(&mut self, from: u8, to: u8) {
+        if let Some(count) = self.by_code.get_mut(&from) {
+            *count = count.saturating_sub(1);
+        }
+        self.by_code.retain(|_, count| *count > 0);
+        *self.by_code.entry(to).or_default() += 1;
+    }
+
     /// Counts a good answer of the model, whatever becomes of its item.
     pub fn answered(&mut self) {
         self.unavailable_in_a_row = 0;
@@ -231,6 +240,15 @@ mod tests {
             assert_eq!(tally.exit(stop, Share::Count(0), Exit::Ok), exit);
             assert_eq!(tally.counts().not_final, 9);
         }
+    }
+
+    #[test]
+    fn an_item_whose_change_is_left_out_has_failed() {
+        let mut tally = ended(&[Exit::Ok, Exit::Gate]);
+        tally.change(Exit::Gate.code(), Exit::Conflict.code());
+        assert_eq!(tally.by_code(), &[(0, 1), (Exit::Conflict.code(), 1)].into());
+        assert_eq!(tally.exit(None, Share::Count(0), Exit::Ok), Exit::Failed);
+        assert_eq!(tally.exit(None, Share::Count(1), Exit::Ok), Exit::Ok);
     }
 
     #[test]

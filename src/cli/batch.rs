@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 
 use super::RunArgs;
-use super::batch_directory::BatchVerb;
-use super::run::{ContextArgs, FailOn, LimitArgs, ModelArgs, PolicyArgs, TelemetryArgs};
+use super::batch_directory::{BatchVerb, CombineArgs};
+use super::run::{CheckArgs, ContextArgs, FailOn, LimitArgs, ModelArgs, PolicyArgs, TelemetryArgs};
 use super::values::{dollars, duration, not_blank};
 use super::workspace::WorkspaceArgs;
 use crate::batch::journal::Keep;
@@ -19,7 +19,7 @@ pub const EXAMPLE: &str = "\
 Examples:
   qwen batch --items tickets.jsonl --recipe ./classify.yaml --out out --limit 10
   qwen batch --lines names.txt -p 'Is this the name of a person? {{ item.line }}'
-  qwen batch --each 'src/**/*.rs' --recipe ./document.yaml --map file=path --out out
+  qwen batch --each 'src/**' --recipe ./document.yaml --map file=path --out out --branch docs
 The same command again continues where it ended; `qwen help batch` says more.";
 
 /// The flags of `batch`.
@@ -41,6 +41,9 @@ pub struct BatchArgs {
     /// In which order and how often.
     #[command(flatten)]
     pub course: CourseArgs,
+    /// What happens to the changes of all.
+    #[command(flatten)]
+    pub combine: CombineArgs,
     /// Limits of all together.
     #[command(flatten)]
     pub totals: TotalArgs,
@@ -123,15 +126,9 @@ pub struct TaskArgs {
     /// Count an item as one with findings if a finding is at least this severe [default: the recipe's choice]
     #[arg(long, value_name = "LEVEL")]
     pub fail_on: Option<FailOn>,
-    /// Run this check on an item's changes; if it fails, the model tries again (repeatable)
-    #[arg(long, value_name = "CMD", value_parser = not_blank)]
-    pub verify: Vec<String>,
-    /// Maximum attempts to make the checks pass [default: 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub verify_attempts: Option<u32>,
-    /// Count an item that changed nothing as one with exit code 65
-    #[arg(long)]
-    pub require_changes: bool,
+    /// Checks of an item's changes.
+    #[command(flatten)]
+    pub checks: CheckArgs,
     /// Where to work.
     #[command(flatten)]
     pub workspace: WorkspaceArgs,
@@ -253,9 +250,7 @@ impl BatchArgs {
         run.input.no_stdin = true;
         // What is delivered, if anything, is the business of the batch.
         run.changes.dry_run = true;
-        run.changes.verify = task.verify.clone();
-        run.changes.verify_attempts = task.verify_attempts;
-        run.changes.require_changes = task.require_changes;
+        run.changes.checks = task.checks.clone();
         run.output.json_schema = task.json_schema.clone();
         run.output.fail_on = task.fail_on;
         run.session.no_session = true;

@@ -123,18 +123,6 @@ pub struct DeliverArgs {
     /// Deliver only this item
     #[arg(long, value_name = "KEY")]
     pub only: Vec<String>,
-    /// How the changes are delivered.
-    #[command(flatten)]
-    pub how: HowArgs,
-    /// Also deliver if other items failed or are not done
-    #[arg(long)]
-    pub partial: bool,
-    /// What to do if the changes of two items touch: deliver nothing, or leave the later item out
-    #[arg(long, value_name = "WHAT", default_value = "fail")]
-    pub on_conflict: OnConflict,
-    /// Command that must pass on the combined change
-    #[arg(long, value_name = "CMD", value_parser = not_blank, conflicts_with = "branch_each")]
-    pub verify_combined: Vec<String>,
     /// Digest of summary.json, as `qwen batch merge` printed it; anything else is refused
     #[arg(long, value_name = "HEX")]
     pub sha256: Option<String>,
@@ -144,14 +132,18 @@ pub struct DeliverArgs {
     /// Format of standard output
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output_format: Format,
+    /// How the changes are delivered.
+    #[command(flatten)]
+    pub combine: CombineArgs,
     /// Where to work.
     #[command(flatten)]
     pub workspace: WorkspaceArgs,
 }
 
-/// How the changes of a batch are delivered; without any of these flags they are only checked.
-#[derive(Debug, Clone, Args)]
-pub struct HowArgs {
+/// How the changes of a batch are delivered; without the first four flags nothing is written.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Changes")]
+pub struct CombineArgs {
     /// Write the files
     #[arg(long, conflicts_with_all = ["commit", "branch", "branch_each"])]
     pub apply: bool,
@@ -161,7 +153,7 @@ pub struct HowArgs {
     /// Commit to a new branch; working tree and index stay unchanged
     #[arg(long, value_name = "NAME", value_parser = not_blank, conflicts_with = "branch_each")]
     pub branch: Option<String>,
-    /// Commit each item to a branch of its own; {key}, {n} and {name} of the recipe are replaced
+    /// Commit each item to a branch of its own, for example 'qwen/docs/{key}'
     #[arg(long, value_name = "TEMPLATE", value_parser = not_blank)]
     pub branch_each: Option<String>,
     /// Commit message
@@ -170,6 +162,46 @@ pub struct HowArgs {
     /// Do not keep an undo record
     #[arg(long)]
     pub no_undo: bool,
+    /// Also deliver if other items failed or are not done
+    #[arg(long)]
+    pub partial: bool,
+    /// What to do if the changes of two items touch: deliver nothing, or leave the later item out [default: fail]
+    #[arg(long, value_name = "WHAT", conflicts_with = "branch_each")]
+    pub on_conflict: Option<OnConflict>,
+    /// Command that must pass on the combined change
+    #[arg(long, value_name = "CMD", value_parser = not_blank, conflicts_with = "branch_each")]
+    pub verify_combined: Vec<String>,
+}
+
+impl CombineArgs {
+    /// Returns the name of the delivery that a flag asks for: `apply`, `commit`, `branch` or `branch-each`.
+    pub fn mode(&self) -> Option<&'static str> {
+        let flags = [
+            (self.apply, "apply"),
+            (self.commit, "commit"),
+            (self.branch.is_some(), "branch"),
+            (self.branch_each.is_some(), "branch-each"),
+        ];
+        flags.into_iter().find(|(is_given, _)| *is_given).map(|(_, mode)| mode)
+    }
+
+    /// Tells whether the later of two items that touch is left out.
+    pub fn skips(&self) -> bool {
+        self.on_conflict == Some(OnConflict::Skip)
+    }
+
+    /// Returns a flag that has no effect because none asks for a delivery.
+    pub fn idle(&self) -> Option<&'static str> {
+        let flags = [
+            (self.message.is_some(), "--message"),
+            (self.no_undo, "--no-undo"),
+            (self.partial, "--partial"),
+            (self.on_conflict.is_some(), "--on-conflict"),
+            (!self.verify_combined.is_empty(), "--verify-combined"),
+        ];
+        let found = flags.into_iter().find(|(is_given, _)| *is_given).map(|(_, flag)| flag);
+        found.filter(|_| self.mode().is_none())
+    }
 }
 
 /// What happens if the changes of two items touch.

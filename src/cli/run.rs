@@ -335,15 +335,9 @@ pub struct ChangeArgs {
     /// Commit the changes to a new branch; working tree and index stay unchanged
     #[arg(long, value_name = "NAME", value_parser = not_blank)]
     pub branch: Option<String>,
-    /// Run this check on the changes; if it fails, the model tries again (repeatable)
-    #[arg(long, value_name = "CMD", value_parser = not_blank)]
-    pub verify: Vec<String>,
-    /// Maximum attempts to make the checks pass [default: 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub verify_attempts: Option<u32>,
-    /// End with exit code 65 if nothing changed
-    #[arg(long)]
-    pub require_changes: bool,
+    /// Checks.
+    #[command(flatten)]
+    pub checks: CheckArgs,
     /// Commit message [default: made from the prompt]
     #[arg(long, value_name = "TEXT", value_parser = not_blank)]
     pub message: Option<String>,
@@ -359,6 +353,20 @@ pub struct ChangeArgs {
     /// Maximum size of the patch to deliver, e.g. 2MiB [default: none]
     #[arg(long, value_name = "N", value_parser = size)]
     pub max_patch_bytes: Option<u64>,
+}
+
+/// What the changes of a run must be.
+#[derive(Debug, Clone, Default, Args)]
+pub struct CheckArgs {
+    /// Run this check on the changes; if it fails, the model tries again (repeatable)
+    #[arg(long, value_name = "CMD", value_parser = not_blank)]
+    pub verify: Vec<String>,
+    /// Maximum attempts to make the checks pass [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub verify_attempts: Option<u32>,
+    /// End with exit code 65 if nothing changed
+    #[arg(long)]
+    pub require_changes: bool,
 }
 
 impl ChangeArgs {

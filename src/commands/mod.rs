@@ -66,7 +66,7 @@ async fn dispatch(
     match command {
         Command::Run(_) => unreachable!("`run` is dispatched by main"),
         Command::Batch(arguments) => match &arguments.verb {
-            None => batch::run(&arguments, environment, out),
+            None => batch::run(&arguments, environment, out).await,
             Some(verb) => batch_directory::run(verb, environment, out, err).await,
         },
         Command::Apply(arguments) => apply::run(&arguments, environment, out),

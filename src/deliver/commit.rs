@@ -29,7 +29,7 @@ pub(super) fn preflight(branch: Option<&String>, order: &DeliveryRequest, site: 
     let repository = repository(site)?;
     let git = identified(repository.git(), order);
     if let Some(name) = branch {
-        check_name(repository, name)?;
+        check_name(repository, name, order)?;
     }
     for (who, variable) in [("author", "GIT_AUTHOR_IDENT"), ("committer", "GIT_COMMITTER_IDENT")] {
         git.run(&["var", variable], b"").map_err(|error| match error {
@@ -88,7 +88,12 @@ fn resolves(git: &Git, name: &str) -> Result<bool, GitError> {
     }
 }
 
-fn check_name(repository: &Repository, name: &str) -> Result<(), DeliverError> {
+/// Refuses a name that no branch can have. Returns the commit of the branch if it is there from an earlier delivery.
+fn check_name(
+    repository: &Repository,
+    name: &str,
+    order: &DeliveryRequest,
+) -> Result<Option<String>, DeliverError> {
     // It refuses `HEAD`, which as a reference would do, and would print the branch that `@{-1}` stands for.
     match repository.git().line(&["check-ref-format", "--branch", name], b"") {
         Ok(printed) if printed == name => {}
@@ -103,16 +108,37 @@ fn check_name(repository: &Repository, name: &str) -> Result<(), DeliverError> {
     let reference = format!("refs/heads/{name}");
     let there = repository.reference_in_the_way(&reference).map_err(|error| from_repository(&error))?;
     match there.as_deref().map(|there| there.strip_prefix("refs/heads/").unwrap_or(there)) {
-        None => Ok(()),
-        Some(there) if there == name => Err(DeliverError::conflict(
-            format!("the branch {name} already exists"),
-            "give another --branch, or delete it first",
-        )),
+        None => Ok(None),
+        Some(there) if there == name => match own_commit(repository, &reference, order)? {
+            Some(commit) => Ok(Some(commit)),
+            None => Err(is_there(name)),
+        },
         Some(there) => Err(DeliverError::conflict(
             format!("the branch {there} exists, and git cannot have both it and {name}"),
             "give another --branch, or rename the other one",
         )),
     }
+}
+
+fn is_there(name: &str) -> DeliverError {
+    DeliverError::conflict(
+        format!("the branch {name} already exists"),
+        "give another --branch, or delete it first",
+    )
+}
+
+/// Returns the commit of a branch if an earlier try of this delivery made it.
+fn own_commit(
+    repository: &Repository,
+    reference: &str,
+    order: &DeliveryRequest,
+) -> Result<Option<String>, DeliverError> {
+    let Some(own) = &order.own_line else { return Ok(None) };
+    let shown = ["log", "-1", "--no-show-signature", "--format=%H%n%B", reference, "--"];
+    let shown = repository.git().line(&shown, b"").map_err(failed)?;
+    let mut lines = shown.lines();
+    let commit = lines.next().map(str::to_owned);
+    Ok(commit.filter(|_| lines.any(|line| line == own)))
 }
 
 fn repository<'s>(site: &Site<'s>) -> Result<&'s Repository, DeliverError> {
@@ -128,6 +154,7 @@ fn repository<'s>(site: &Site<'s>) -> Result<&'s Repository, DeliverError> {
 struct Prepared {
     scratch: Temporary,
     base: Option<String>,
+    tree: String,
     commit: String,
     /// Input of `update-index --index-info` that brings the changed paths to the commit.
     index_info: Vec<u8>,
@@ -146,17 +173,27 @@ pub(super) fn on_branch(
     delivered: &mut Delivered,
 ) -> Result<(), DeliverError> {
     let repository = repository(site)?;
-    check_name(repository, name)?;
+    let earlier = check_name(repository, name, order)?;
     apply::check_base(changes, site.root)?;
     let prepared = prepare(changes, order, repository)?;
+    delivered.branch = Some(name.to_owned());
+    delivered.applied = true;
+    if let Some(commit) = earlier {
+        let tree = repository.git().line(&["rev-parse", "--verify", &format!("{commit}^{{tree}}")], b"");
+        return match tree.map_err(failed)? == prepared.tree {
+            true => {
+                delivered.commit = Some(commit);
+                Ok(())
+            }
+            false => Err(is_there(name)),
+        };
+    }
     publish(&prepared.scratch.path().join("objects"), repository, site.run_id)?;
     let reference = format!("refs/heads/{name}");
     update_reference(repository, &reference, &prepared.commit, &repository.format.zero(), &reason(order))?;
     delivered.warnings.extend(prepared.left_out);
     delivered.warnings.extend(left_locks(repository, &reference));
     delivered.commit = Some(prepared.commit);
-    delivered.branch = Some(name.to_owned());
-    delivered.applied = true;
     Ok(())
 }
 
@@ -292,7 +329,7 @@ fn prepare(changes: &ChangeSet, order: &DeliveryRequest, repository: &Repository
     }
     let trailer = order.tree_trailer.map(|name| format!("{name}: {tree}\n")).unwrap_or_default();
     let commit = git.line(&arguments, format!("{}{trailer}", order.message).as_bytes()).map_err(failed)?;
-    Ok(Prepared { scratch, base, commit, index_info, index_info_before, left_out })
+    Ok(Prepared { scratch, base, tree, commit, index_info, index_info_before, left_out })
 }
 
 /// Writes the contents, and returns the lines of the index before and after the change.

@@ -74,6 +74,9 @@ pub struct DeliveryRequest {
     pub sign: bool,
     /// The name of a trailer that is added with the id of the commit's tree.
     pub tree_trailer: Option<&'static str>,
+    /// A line of the message that only commits of this very delivery have: a branch whose commit has it and the same tree
+    /// is what would be made, and is kept.
+    pub own_line: Option<String>,
 }
 
 /// A name and an address.

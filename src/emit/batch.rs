@@ -168,6 +168,13 @@ impl<'o> Progress<'o> {
         }
     }
 
+    /// Says what is no warning.
+    pub fn note(&mut self, message: &str) {
+        if self.verbosity > Verbosity::Quiet {
+            self.screen.line(&escape(message));
+        }
+    }
+
     /// Says something else.
     pub fn warn(&mut self, message: &str) {
         if self.verbosity > Verbosity::Quiet {
@@ -221,6 +228,19 @@ impl<'o> Progress<'o> {
             }
         };
         self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush())
+    }
+}
+
+/// Says what was delivered.
+fn delivery(result: &BatchResult) -> Option<String> {
+    let changes = &result.combined.changes;
+    let branches = result.combined.patches.iter().filter(|patch| patch.commit.is_some()).count() as u64;
+    match (changes.applied, branches) {
+        (false, _) => None,
+        (true, 0) => {
+            Some(words::delivered(changes.files.len(), changes.branch.as_deref(), changes.commit.as_deref(), true))
+        }
+        (true, branches) => Some(format!("{} with a branch of their own", words::count(branches, "item"))),
     }
 }
 
@@ -287,6 +307,7 @@ fn summary(
     spent.push(result.cost_usd.map_or("cost unknown".to_owned(), dollars));
     spent.push(words::time(result.duration_ms));
     lines.push(spent.join(" · "));
+    lines.extend(delivery(result));
     if let Some(error) = &result.error {
         lines.push(format!("stopped: {}", one_line(&error.message)));
         lines.extend(error.hint.iter().map(|hint| format!("  {}", one_line(hint))));

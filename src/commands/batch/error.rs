@@ -49,6 +49,15 @@ pub(super) enum BatchError {
     /// `--rerun` names an item that does not exist.
     #[error("--rerun {0}: the list has no item of this key")]
     Rerun(String),
+    /// A flag has no effect.
+    #[error("{0} without --apply, --commit, --branch or --branch-each")]
+    Idle(&'static str),
+    /// The changes cannot be delivered so.
+    #[error("--{mode} {why}")]
+    Delivery { mode: &'static str, why: &'static str },
+    /// All branches would have one name.
+    #[error("--branch-each {0}: it has neither {{key}} nor {{n}}, and all items would have one branch")]
+    Template(String),
     /// Its directory cannot be hidden from the items.
     #[error("--out {path}: {cause}")]
     Hide { path: String, cause: Box<Diagnostic> },
@@ -62,6 +71,9 @@ impl CliError for BatchError {
         match self {
             BatchError::Form(_)
             | BatchError::Pattern { .. }
+            | BatchError::Idle(_)
+            | BatchError::Delivery { .. }
+            | BatchError::Template(_)
             | BatchError::Shard(ShardError::Form(_) | ShardError::Nowhere) => Exit::Usage,
             BatchError::Link { .. } => Exit::Conflict,
             BatchError::Hide { .. } => Exit::Config,
@@ -102,6 +114,9 @@ impl CliError for BatchError {
             BatchError::Shard(_) => "write K/N, for example 1/8",
             BatchError::Rerun(_) => "write the key as the journal has it",
             BatchError::Hide { .. } => "name a directory outside of the workspace",
+            BatchError::Idle(_) => "add one of them, or leave the flag out",
+            BatchError::Delivery { .. } => "or leave it out, and use `qwen batch deliver DIR` afterwards",
+            BatchError::Template(_) => "write for example 'qwen/docs/{key}'",
             BatchError::Link { .. } => "name a directory without links of a checkout on the way",
         }))
     }

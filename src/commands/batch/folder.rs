@@ -178,8 +178,8 @@ pub(super) fn flags(arguments: &BatchArgs, shared: &Shared) -> Result<BTreeMap<S
     for (name, number) in [("--seed", model.seed), ("--max-output-tokens", model.max_output_tokens)] {
         number.iter().for_each(|number| add(name, json!(number)));
     }
-    if !task.verify.is_empty() {
-        add("--verify", json!(task.verify));
+    if !task.checks.verify.is_empty() {
+        add("--verify", json!(task.checks.verify));
     }
     if context.bare {
         add("--bare", Value::Bool(true));

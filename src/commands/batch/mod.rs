@@ -1,5 +1,6 @@
 //! Implements `qwen batch`: runs one recipe over many items, or continues a batch.
 
+mod delivery;
 mod error;
 mod folder;
 mod queue;
@@ -19,9 +20,9 @@ use crate::batch::budget::{Budget, Totals};
 use crate::batch::item::Item;
 use crate::batch::pace::Limits;
 use crate::batch::plan::{self, Batch};
-use crate::batch::result::{BatchResult, Combined, CombinedChanges, Concurrency, PatchFacts};
+use crate::batch::result::{BatchResult, Combined, Concurrency, PatchFacts};
 use crate::batch::shard::Shard;
-use crate::batch::tally::Stop;
+use crate::batch::tally::{Counts, Share, Stop};
 use crate::cli::RunArgs;
 use crate::cli::batch::BatchArgs;
 use crate::emit::{BatchFormat, Colours, FailedItem, Known, Progress, Report, Screen, Verbosity, to_line};
@@ -44,6 +45,7 @@ use crate::telemetry::{BatchEnd, BatchTelemetry};
 use crate::workspace::item_list::ItemList;
 
 pub(super) use folder::{existing, holder};
+use delivery::{AtEnd, Deliverer};
 use queue::Queue;
 use task::Task;
 
@@ -51,7 +53,12 @@ use task::Task;
 const TICK: Duration = Duration::from_millis(250);
 
 /// Runs a batch, or continues one.
-pub(super) fn run(arguments: &BatchArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub(super) async fn run(
+    arguments: &BatchArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    delivery::check_flags(arguments)?;
     let place = Place::open(arguments.task.workspace.cd.as_deref(), environment)?;
     let of_items = arguments.of_items();
     let server = Beside::start(&of_items, environment, &place)?;
@@ -70,7 +77,7 @@ pub(super) fn run(arguments: &BatchArgs, environment: &Environment, out: &mut dy
         made.map_err(|error| Failure::output(format!("cannot make --record {}: {error}", record.display())))?;
     }
     let started = Instant::now();
-    Call { arguments, of_items: &of_items, shared: &shared, policy_sha256, warnings, started }.run(out)
+    Call { arguments, of_items: &of_items, shared: &shared, policy_sha256, warnings, started }.run(out).await
 }
 
 /// One call of the command.
@@ -111,12 +118,14 @@ impl Work for Items<'_> {
 }
 
 impl Call<'_> {
-    fn run(&self, out: &mut dyn Write) -> Result<Exit, Failure> {
+    async fn run(&self, out: &mut dyn Write) -> Result<Exit, Failure> {
         let context = self.context();
         let task = Task::open(self.arguments, &context)?;
         let shard = self.shard()?;
         let plan = self.plan(&task)?;
         let opened = folder::open(self.arguments, self.shared, shard, self.batch(plan, shard))?;
+        let deliverer = Deliverer { arguments: self.arguments, of_items: self.of_items, shared: self.shared };
+        let delivery_policy = deliverer.check(&opened.batch)?;
         let mut queue = Queue::new(self.arguments, shard, &opened.journal);
         let list =
             queue.read((self.arguments, self.shared), (opened.folder.as_ref(), &opened.journal), &mut |item| {
@@ -145,9 +154,11 @@ impl Call<'_> {
         let reported = Reported::open(self.shared, self.of_items, &outputs::new_id())?;
         let telemetry = reported.map(|reported| reported.batch(list.len().into()));
         let of_items = (&task, telemetry.as_ref());
-        let outcome = self.items(of_items, &list, (&records, said), &gate, queue, &mut progress)?;
+        let mut outcome = self.items(of_items, &list, (&records, said), &gate, queue, &mut progress)?;
+        let at_end = (&mut outcome, &records);
+        let delivered = deliverer.deliver(folder, delivery_policy.as_ref(), at_end, &mut progress).await?;
         let journal = records.into_journal();
-        let ended = Ended { batch: &opened.batch, list: &list, outcome, gate: &gate, shard };
+        let ended = Ended { batch: &opened.batch, list: &list, outcome, delivered, gate: &gate, shard };
         let (result, failed) = self.result(&ended, &journal)?;
         if let Some(problem) = telemetry.and_then(|telemetry| report(telemetry, &opened.batch, &result)) {
             progress.warn(&format!("the batch was not reported whole: {problem}"));
@@ -292,17 +303,19 @@ impl Call<'_> {
         ended: &Ended<'_>,
         journal: &crate::batch::journal::Journal,
     ) -> Result<(BatchResult, Vec<FailedItem>), Failure> {
-        let Ended { batch, list, outcome, gate, shard } = ended;
-        let exit = outcome.tally.exit(outcome.stop, self.arguments.course.allow_failures, Exit::Ok);
+        let Ended { batch, list, outcome, delivered, gate, shard } = ended;
+        let exit = ended.exit(self.arguments.course.allow_failures);
         let counts = outcome.tally.counts();
         let notable = queue::notable(list, *shard, journal)?;
         let failed: Vec<FailedItem> = notable
             .iter()
             .filter_map(|item| Some(FailedItem { key: item.key.clone(), exit_code: item.failed? }))
             .collect();
-        let patches = notable
-            .iter()
-            .filter_map(|item| Some(PatchFacts { key: item.key.clone(), sha256: item.patch_sha256.clone()? }));
+        let patches = notable.iter().filter_map(|item| {
+            let own = delivered.branches.iter().find(|branch| branch.key == item.key && branch.commit.is_some());
+            let (branch, commit) = (own.map(|own| own.name.clone()), own.and_then(|own| own.commit.clone()));
+            Some(PatchFacts { key: item.key.clone(), sha256: item.patch_sha256.clone()?, branch, commit })
+        });
         let (limit, least) = gate.limit();
         let result = BatchResult {
             schema_version: plan::SCHEMA_VERSION,
@@ -320,12 +333,12 @@ impl Call<'_> {
             concurrency: Concurrency { limit, least },
             shard: shard.map(Shard::facts),
             combined: Combined {
-                changes: CombinedChanges { mode: "dry-run".to_owned(), ..CombinedChanges::default() },
+                changes: delivered.changes.clone(),
+                conflicts: delivered.conflicts.clone(),
                 patches: patches.collect(),
-                ..Combined::default()
             },
             failed_keys: failed.iter().map(|item| item.key.clone()).collect(),
-            error: error_of(exit, outcome, counts.failed, counts.not_final),
+            error: ended.error(exit, counts),
             ..BatchResult::default()
         };
         Ok((result, failed))
@@ -343,6 +356,9 @@ impl Call<'_> {
         if result.items.failed > 0 {
             next.push("to run the failed items again, add --rerun failed".to_owned());
         }
+        if !result.combined.patches.is_empty() && self.arguments.combine.mode().is_none() {
+            next.push("to see what would change, and to deliver it: qwen batch deliver DIR".to_owned());
+        }
         next
     }
 }
@@ -352,8 +368,27 @@ struct Ended<'a> {
     batch: &'a Batch,
     list: &'a ItemList,
     outcome: Outcome,
+    delivered: AtEnd,
     gate: &'a Gate,
     shard: Option<Shard>,
+}
+
+impl Ended<'_> {
+    /// Returns the exit code of the batch. What was asked for and not delivered is no success.
+    fn exit(&self, allow_failures: Share) -> Exit {
+        let exit = self.outcome.tally.exit(self.outcome.stop, allow_failures, self.delivered.exit());
+        match exit {
+            Exit::Ok | Exit::Gate if self.delivered.was_withheld => Exit::Conflict,
+            exit => exit,
+        }
+    }
+
+    /// Returns why the batch did not end well, if one item does not say it.
+    fn error(&self, exit: Exit, counts: Counts) -> Option<RunError> {
+        let own = error_of(exit, &self.outcome, counts.failed, counts.not_final);
+        let of_delivery = || self.delivered.failure.as_ref().map(|failure| (*failure.error).clone());
+        own.or_else(of_delivery)
+    }
 }
 
 /// Prints what is said until nothing more is.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use super::chosen::{Chosen, order, part};
+use super::destination::Destination;
 use super::error::{BatchError, DeliverBatchError};
 use super::opened::Batch;
-use crate::cli::batch_directory::DeliverArgs;
 use crate::commands::console::print;
 use crate::deliver::{Delivery, Site};
 use crate::emit::safe::one_line;
@@ -16,43 +16,65 @@ use crate::exit::Exit;
 use crate::run::Failure;
 use crate::run::finish::apply::{Fit, Request, Rules, apply};
 
-/// Makes the branches, and says which. One that cannot be made does not keep the others from it.
-pub(super) fn run(
+/// What became of the change of an item.
+pub(in crate::commands) struct Branch {
+    pub(in crate::commands) key: String,
+    pub(in crate::commands) name: String,
+    /// The commit; `None`: there was nothing to do, or it failed.
+    pub(in crate::commands) commit: Option<String>,
+    pub(in crate::commands) failure: Option<Failure>,
+}
+
+/// Makes the branches. One that cannot be made does not keep the others from it.
+pub(in crate::commands) fn make(
     batch: &Batch,
     chosen: &[Chosen],
     template: &str,
-    arguments: &DeliverArgs,
-    rules: &Rules<'_>,
-    site: &Site<'_>,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
+    message: Option<&str>,
+    to: &Destination<'_>,
+) -> Result<Vec<Branch>, Failure> {
+    let (rules, site) = (to.rules(), to.site());
     if site.repository.is_none() {
         return Err(DeliverBatchError::NoRepository.into());
     }
-    let names = names(batch, chosen, template, site)?;
-    let mut exit = Exit::Ok;
-    for (one, name) in chosen.iter().zip(names) {
-        let made = branch(batch, one, &name, arguments, rules, site);
-        let (made, failure) = match made {
+    let names = names(batch, chosen, template, &site)?;
+    let branches = chosen.iter().zip(names).map(|(one, name)| {
+        let (commit, failure) = match branch(batch, one, &name, message, &rules, &site) {
             Ok(commit) => (commit, None),
             Err(failure) => (None, Some(failure)),
         };
-        exit = failure.as_ref().map_or(exit, |failure| exit.or_worse(failure.exit));
-        let error = failure.map(|failure| failure.error.message);
-        let key = &one.item.key;
-        let line = match arguments.output_format {
-            Format::Text | Format::Patch => match (&made, &error) {
-                (Some(id), _) => format!("ok {} {} {}", one_line(key), one_line(&name), commit(id)),
-                (None, Some(why)) => format!("fail {} {}: {}", one_line(key), one_line(&name), one_line(why)),
-                (None, None) => format!("ok {} nothing to do: already applied", one_line(key)),
-            },
-            Format::Json | Format::StreamJson | Format::Result => {
-                to_line(&serde_json::json!({"key": key, "branch": name, "commit": made, "error": error}))
-            }
+        Branch { key: one.item.key.clone(), name, commit, failure }
+    });
+    Ok(branches.collect())
+}
+
+/// Says what became of the branches, a line each.
+pub(super) fn show(branches: &[Branch], format: Format, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let mut exit = Exit::Ok;
+    for branch in branches {
+        exit = branch.failure.as_ref().map_or(exit, |failure| exit.or_worse(failure.exit));
+        let error = branch.failure.as_ref().map(|failure| &failure.error.message);
+        let line = match format {
+            Format::Text | Format::Patch => branch.line(),
+            Format::Json | Format::StreamJson | Format::Result => to_line(&serde_json::json!({
+                "key": branch.key, "branch": branch.name, "commit": branch.commit, "error": error,
+            })),
         };
         print(out, &(line + "\n"))?;
     }
     Ok(exit)
+}
+
+impl Branch {
+    /// Returns what became of it for people.
+    pub(in crate::commands) fn line(&self) -> String {
+        let (key, name) = (one_line(&self.key), one_line(&self.name));
+        match (&self.commit, &self.failure) {
+            (Some(id), _) => format!("ok {key} {name} {}", commit(id)),
+            (None, Some(failure)) => format!("fail {key} {name}: {}", one_line(&failure.error.message)),
+            (None, None) => format!("ok {key} nothing to do: already applied"),
+        }
+    }
 }
 
 /// Returns the name of each branch, before the first is made: valid names, and no two of them the same.
@@ -106,14 +128,14 @@ fn branch(
     batch: &Batch,
     one: &Chosen,
     name: &str,
-    arguments: &DeliverArgs,
+    message: Option<&str>,
     rules: &Rules<'_>,
     site: &Site<'_>,
 ) -> Result<Option<String>, Failure> {
     let first = batch.parts.first().map(|part| &part.description);
     let description = first.ok_or(BatchError::NoDirectory)?;
     let patch = part(batch, one)?;
-    let order = order(arguments.how.message.as_deref(), description, std::slice::from_ref(one))?;
+    let order = order(message, description, std::slice::from_ref(one))?;
     let request = Request {
         input: &patch.patch,
         wanted: None,

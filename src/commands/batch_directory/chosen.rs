@@ -5,18 +5,20 @@ use std::collections::HashMap;
 use super::error::{BatchError, DeliverBatchError};
 use super::opened::{Batch, Found, Item};
 use crate::base::digest::sha256;
-use crate::batch::journal::Ended;
+use crate::batch::journal::{CONFLICT, Ended};
 use crate::batch::plan::{self, files};
 use crate::batch::result::BatchResult;
 use crate::batch::sums::delivers;
 use crate::batch::tally::Share;
-use crate::cli::batch_directory::DeliverArgs;
 use crate::deliver::DeliveryRequest;
 use crate::deliver::inert::inert;
 use crate::deliver::message::{SUBJECT, message};
 use crate::emit::words::count;
 use crate::run::Failure;
 use crate::run::finish::combined::Part;
+
+/// The trailer that names the batch.
+const BATCH_ID: &str = "Qwen-Batch-Id";
 
 /// Keys that a commit's message lists.
 const LISTED: usize = 20;
@@ -26,23 +28,34 @@ const NAMED: usize = 5;
 
 /// An item whose change is delivered.
 #[derive(Clone)]
-pub(super) struct Chosen {
-    pub(super) item: Item,
-    pub(super) ended: Ended,
+pub(in crate::commands) struct Chosen {
+    pub(in crate::commands) item: Item,
+    pub(in crate::commands) ended: Ended,
 }
 
-/// Returns the items that are delivered, in the order of the list. All others must have ended well, too.
-pub(super) fn chosen(batch: &Batch, arguments: &DeliverArgs) -> Result<Vec<Chosen>, Failure> {
-    let mut only: Vec<&String> = arguments.only.iter().collect();
+/// Returns the items that are delivered, in the order of the list: those of `only`, if there are any. All others must have
+/// ended well, too, unless `partial`; `skips` leaves out those that an earlier delivery left out.
+pub(in crate::commands) fn chosen(
+    batch: &Batch,
+    only: &[String],
+    partial: bool,
+    skips: bool,
+) -> Result<Vec<Chosen>, Failure> {
+    let is_all = only.is_empty();
+    let mut only: Vec<&String> = only.iter().collect();
     let (mut chosen, mut bad, mut number) = (Vec::new(), Vec::new(), 0_u64);
     batch.each(true, &mut |item: &Item, found: &Found<'_>| -> Result<(), BatchError> {
-        if !arguments.only.is_empty() {
+        if !is_all {
             if !only.contains(&&item.key) {
                 return Ok(());
             }
             only.retain(|key| **key != item.key);
         }
-        match found.end(item)?.filter(delivers) {
+        let end = found.end(item)?;
+        if skips && end.as_ref().is_some_and(|ended| ended.conclusion == CONFLICT) {
+            return Ok(());
+        }
+        match end.filter(delivers) {
             Some(ended) if ended.product.patch_sha256.is_some() => chosen.push(Chosen { item: item.clone(), ended }),
             Some(_) => {}
             None => {
@@ -57,7 +70,7 @@ pub(super) fn chosen(batch: &Batch, arguments: &DeliverArgs) -> Result<Vec<Chose
     if let Some(unknown) = only.first() {
         return Err(DeliverBatchError::Unknown((*unknown).clone()).into());
     }
-    if number > 0 && !arguments.partial {
+    if number > 0 && !partial {
         return Err(DeliverBatchError::NotWell { number, keys: bad }.into());
     }
     Ok(chosen)
@@ -127,9 +140,10 @@ pub(super) fn order(
     let id = plain(&batch.batch_id);
     let mut trailers = vec![("Assisted-by", assisted.as_str())];
     trailers.extend(of_recipe.as_deref().map(|recipe| ("Qwen-Recipe", recipe)));
-    trailers.push(("Qwen-Batch-Id", id.as_str()));
+    trailers.push((BATCH_ID, id.as_str()));
     let message = message(&subject, body.trim(), &trailers)?;
-    Ok(DeliveryRequest { message, ..DeliveryRequest::default() })
+    let own_line = Some(format!("{BATCH_ID}: {id}"));
+    Ok(DeliveryRequest { message, own_line, ..DeliveryRequest::default() })
 }
 
 fn cut(subject: &str) -> String {

@@ -4,11 +4,13 @@ use std::io::Write;
 
 use super::branches;
 use super::chosen::{Chosen, chosen, order, part, trust};
-use super::error::DeliverBatchError;
+use super::destination::Destination;
+use super::error::{BatchError, DeliverBatchError};
 use super::opened::Batch;
 use crate::base::digest::sha256;
 use crate::batch::plan;
-use crate::cli::batch_directory::{DeliverArgs, OnConflict};
+use crate::batch::result::Conflict;
+use crate::cli::batch_directory::{CombineArgs, DeliverArgs};
 use crate::commands::console::{appearance, print, print_bytes};
 use crate::deliver::{Delivered, Delivery, Site};
 use crate::emit::safe::{escape, one_line};
@@ -17,11 +19,9 @@ use crate::emit::{self, Format, Mark, to_line};
 use crate::event::FileReport;
 use crate::exit::Exit;
 use crate::run::Failure;
-use crate::run::finish::apply::{Most, Rules, delivered, prepared};
+use crate::run::finish::apply::{Most, delivered, prepared};
 use crate::run::finish::combined::Merged;
 use crate::run::finish::combined_checks;
-use crate::run::output::masking::secrets_of;
-use crate::run::output::outputs::new_id;
 use crate::run::place::Place;
 use crate::sandbox::own_executable;
 use crate::settings::Environment;
@@ -33,83 +33,95 @@ pub(super) async fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    if arguments.how.message.is_some() && !arguments.how.commit && arguments.how.branch.is_none() {
+    let flags = &arguments.combine;
+    if flags.message.is_some() && flags.mode().is_none_or(|mode| mode == "apply") {
         return Err(DeliverBatchError::MessageAlone.into());
     }
     let batch = Batch::open(std::slice::from_ref(&arguments.directory), &environment.cwd)?;
-    let whole = batch.parts.first().filter(|part| part.shard.is_none() && batch.parts.len() == 1);
-    let description = &whole.ok_or(DeliverBatchError::Shards)?.description;
-    let chosen = chosen(&batch, arguments)?;
+    if batch.parts.len() != 1 || batch.parts.iter().any(|part| part.shard.is_some()) {
+        return Err(DeliverBatchError::Shards.into());
+    }
+    let chosen = chosen(&batch, &arguments.only, flags.partial, false)?;
     if let Some(digest) = &arguments.sha256 {
         trust(&batch, &chosen, digest)?;
     }
     let place = Place::open(arguments.workspace.cd.as_deref(), environment)?;
     let policy = place.policy(arguments.policy.as_deref(), true, environment)?.policy;
-    let undo = match arguments.how.no_undo || !(arguments.how.apply || arguments.how.commit) {
-        true => None,
-        false => Some(place.state()?.join("undo")),
-    };
-    let (run_id, time) = (new_id(), jiff::Timestamp::now().to_string());
-    let site = Site {
-        root: place.root(),
-        repository: place.repository(),
-        undo: undo.as_deref(),
-        run_id: &run_id,
-        time: &time,
-        outputs: None,
-    };
-    let secrets = secrets_of(&policy, environment)?;
-    let facts = place.facts(environment);
-    let rules = Rules { policy: &policy, facts: &facts, secrets: &secrets, also: &|_| Ok(()) };
-    if let Some(template) = &arguments.how.branch_each {
-        return branches::run(&batch, &chosen, template, arguments, &rules, &site, out);
+    let to = Destination::open(&place, &policy, environment, flags)?;
+    if let Some(template) = &flags.branch_each {
+        let branches = branches::make(&batch, &chosen, template, flags.message.as_deref(), &to)?;
+        return branches::show(&branches, arguments.output_format, out);
     }
-    let how = how(arguments, description, &chosen)?;
+    let mut told = Told::default();
+    let combined = combine(&batch, chosen, flags, &to, &mut told).await;
+    told.lines.iter().for_each(|line| drop(writeln!(err, "{line}")));
+    let done = combined?;
+    match arguments.output_format {
+        Format::Text => print(out, &done.text().text(&appearance(environment))),
+        Format::Patch => print_bytes(out, &done.delivered.patch),
+        Format::Json | Format::StreamJson | Format::Result => print(out, &(to_line(&done.object(&to.run_id)) + "\n")),
+    }
+}
+
+/// What is told of a delivery besides how it ended.
+#[derive(Default)]
+pub(in crate::commands) struct Told {
+    /// For people: where changes touch, and the output of a check that fails.
+    pub(in crate::commands) lines: Vec<String>,
+    /// Where changes touch.
+    pub(in crate::commands) conflicts: Vec<Conflict>,
+}
+
+/// Delivers the changes of these items as one, or fails and writes nothing.
+pub(in crate::commands) async fn combine(
+    batch: &Batch,
+    chosen: Vec<Chosen>,
+    flags: &CombineArgs,
+    to: &Destination<'_>,
+    told: &mut Told,
+) -> Result<Done, Failure> {
+    let description = &batch.parts.first().ok_or(BatchError::NoDirectory)?.description;
+    let (rules, site) = (to.rules(), to.site());
+    let how = how(flags, description, &chosen)?;
     let (taken_back, again) = prepared(&how, &site)?;
     let site = Site { repository: again.as_ref().or(site.repository), ..site };
-    let merged = merged(&batch, &chosen, arguments, (&rules, &site), err)?;
-    let commands = &arguments.verify_combined;
+    let mut merged = Merged::default();
+    for one in &chosen {
+        merged.add(part(batch, one)?, &rules, &site)?;
+    }
+    told.conflicts.clone_from(&merged.conflicts);
+    if !flags.skips() {
+        told.lines.extend(merged.conflicts.iter().map(conflict_line));
+        merged.refuse_conflicts()?;
+    }
+    let (commands, helper) = (&flags.verify_combined, own_executable());
     let failed =
-        combined_checks::check(commands, &merged.changes, &place, &policy, environment, own_executable()).await?;
+        combined_checks::check(commands, &merged.changes, to.place, to.policy, to.environment, helper).await?;
     if let Some(failed) = failed {
-        let _closed = writeln!(err, "{}", escape(tail(&failed.output, "").trim_end()));
+        told.lines.extend(escape(tail(&failed.output, "").trim_end()).lines().map(str::to_owned));
         return Err(DeliverBatchError::Check(failed.command).into());
     }
     // The message names the items that are in it.
     let kept: Vec<Chosen> = chosen.into_iter().filter(|one| !merged.left_out.contains(&one.item.key)).collect();
-    let how = self::how(arguments, description, &kept)?;
+    let how = self::how(flags, description, &kept)?;
     let delivered = delivered(&merged.changes, &how, Most::default(), &rules, &site)?;
-    let done = Done { delivered, merged, taken_back, how };
-    match arguments.output_format {
-        Format::Text => print(out, &done.text().text(&appearance(environment))),
-        Format::Patch => print_bytes(out, &done.delivered.patch),
-        Format::Json | Format::StreamJson | Format::Result => print(out, &(to_line(&done.object(&run_id)) + "\n")),
-    }
+    Ok(Done { delivered, merged, taken_back, how })
 }
 
-/// Merges the changes in the order of the list.
-fn merged(
-    batch: &Batch,
-    chosen: &[Chosen],
-    arguments: &DeliverArgs,
-    (rules, site): (&Rules<'_>, &Site<'_>),
-    err: &mut dyn Write,
-) -> Result<Merged, Failure> {
-    let mut merged = Merged::default();
-    for one in chosen {
-        merged.add(part(batch, one)?, rules, site)?;
+/// Finds what would make a delivery by these flags fail, before anything is paid for.
+pub(in crate::commands) fn check_ahead(
+    description: &plan::Batch,
+    flags: &CombineArgs,
+    to: &Destination<'_>,
+) -> Result<(), Failure> {
+    let site = to.site();
+    if flags.branch_each.is_some() && site.repository.is_none() {
+        return Err(DeliverBatchError::NoRepository.into());
     }
-    match (arguments.on_conflict, merged.refuse_conflicts()) {
-        (OnConflict::Fail, Err(conflict)) => {
-            show_conflicts(&merged, err);
-            Err(conflict.into())
-        }
-        (OnConflict::Fail | OnConflict::Skip, _) => Ok(merged),
-    }
+    Ok(crate::deliver::preflight(&how(flags, description, &[])?, &site)?)
 }
 
-fn how(arguments: &DeliverArgs, batch: &plan::Batch, chosen: &[Chosen]) -> Result<Delivery, DeliverBatchError> {
-    let flags = &arguments.how;
+fn how(flags: &CombineArgs, batch: &plan::Batch, chosen: &[Chosen]) -> Result<Delivery, DeliverBatchError> {
     Ok(match (&flags.branch, flags.commit, flags.apply) {
         (Some(name), _, _) => {
             Delivery::Branch { name: name.clone(), order: order(flags.message.as_deref(), batch, chosen)? }
@@ -120,19 +132,16 @@ fn how(arguments: &DeliverArgs, batch: &plan::Batch, chosen: &[Chosen]) -> Resul
     })
 }
 
-/// Says which places touch, a line each.
-fn show_conflicts(merged: &Merged, err: &mut dyn Write) {
-    for conflict in &merged.conflicts {
-        let lines = if conflict.lines.is_empty() { String::new() } else { format!(":{}", conflict.lines.join(",")) };
-        let _closed =
-            writeln!(err, "conflict {}{lines} {}", one_line(&conflict.path), one_line(&conflict.keys.join(" ")));
-    }
+/// Says which place touches.
+fn conflict_line(conflict: &Conflict) -> String {
+    let lines = if conflict.lines.is_empty() { String::new() } else { format!(":{}", conflict.lines.join(",")) };
+    format!("conflict {}{lines} {}", one_line(&conflict.path), one_line(&conflict.keys.join(" ")))
 }
 
 /// What was delivered.
-struct Done {
-    delivered: Delivered,
-    merged: Merged,
+pub(in crate::commands) struct Done {
+    pub(in crate::commands) delivered: Delivered,
+    pub(in crate::commands) merged: Merged,
     taken_back: Vec<String>,
     how: Delivery,
 }

@@ -1,11 +1,12 @@
 //! Runs what `qwen batch` does with the directory of a batch: no model, no key.
 
-mod branches;
-mod chosen;
-mod deliver;
+pub(super) mod branches;
+pub(super) mod chosen;
+pub(super) mod deliver;
+pub(super) mod destination;
 pub(super) mod error;
 mod merge;
-mod opened;
+pub(super) mod opened;
 mod report;
 mod status;
 

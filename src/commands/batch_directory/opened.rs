@@ -22,7 +22,7 @@ use crate::workspace::batch_reader::{BatchReader, Pieces};
 const SHARD: &str = "shard-";
 
 /// A batch: one directory, or that of each shard.
-pub(super) struct Batch {
+pub(in crate::commands) struct Batch {
     /// The directories, in the order of their shards.
     pub(super) parts: Vec<Part>,
     /// The digest of the list of items.
@@ -52,9 +52,9 @@ struct End {
 
 /// An item of the list, without its fields.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Item {
+pub(in crate::commands) struct Item {
     pub(super) n: u32,
-    pub(super) key: String,
+    pub(in crate::commands) key: String,
     sha256: String,
 }
 
@@ -92,7 +92,7 @@ impl Found<'_> {
 
 impl Batch {
     /// Opens what is named. All parts must be of one batch; which of them are there is the caller's matter.
-    pub(super) fn open(directories: &[PathBuf], cwd: &Path) -> Result<Batch, BatchError> {
+    pub(in crate::commands) fn open(directories: &[PathBuf], cwd: &Path) -> Result<Batch, BatchError> {
         let mut parts = Vec::new();
         for directory in directories {
             let reader = BatchReader::open(&cwd.join(directory)).map_err(BatchError::of(directory))?;

@@ -292,8 +292,8 @@ fn order(job: &Job, report: &Report, title: &str) -> Result<DeliveryRequest, Pro
         message,
         author: Some(author(job).unwrap_or_else(|| committer.clone())),
         committer: Some(committer),
-        sign: false,
         tree_trailer: Some(TREE),
+        ..DeliveryRequest::default()
     })
 }
 

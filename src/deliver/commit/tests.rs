@@ -27,7 +27,7 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
 fn order() -> DeliveryRequest {
     let person = Person { name: "U".to_owned(), email: "u@example.org".to_owned() };
     let message = message("fix: it", "Why.", &[("Qwen-Run-Id", "1")]).unwrap();
-    DeliveryRequest { message, author: Some(person.clone()), committer: Some(person), sign: false, tree_trailer: None }
+    DeliveryRequest { message, author: Some(person.clone()), committer: Some(person), ..DeliveryRequest::default() }
 }
 
 fn project(init: &[&str]) -> Project {

@@ -180,10 +180,8 @@ fn delivery(setup: &Setup, stage: &Stage, answer: &str) -> Result<Delivery, Fail
         let message = deliver::message::message(&subject, &body, &trailers).map_err(DeliveryError::Message)?;
         Ok::<DeliveryRequest, Failure>(DeliveryRequest {
             message,
-            author: None,
-            committer: None,
             sign: setup.delivery.sign,
-            tree_trailer: None,
+            ..DeliveryRequest::default()
         })
     };
     Ok(match &stage.mode {

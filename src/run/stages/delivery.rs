@@ -43,8 +43,8 @@ impl DeliverySpec {
         let expected = item.recipe.as_ref().map_or(delivers(&item.arguments), Active::changes_expected);
         Ok(DeliverySpec {
             // A mode delivers changes if there are any; it does not require any.
-            expected: changes.require_changes || expected,
-            required: changes.require_changes,
+            expected: changes.checks.require_changes || expected,
+            required: changes.checks.require_changes,
             max_files: changes.max_changed_files,
             max_patch_bytes: changes.max_patch_bytes,
             message: changes.message.clone(),

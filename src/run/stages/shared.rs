@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::modes::{approval_mode, builtin_of};
+use super::modes::{approval_mode, builtin_of, delivery_mode};
 use crate::cli::RunArgs;
 use crate::cli::run::{ApprovalMode, ChangesMode, SandboxMode};
 use crate::policy::lists::{EntryContext, ToolLists};
@@ -10,7 +10,8 @@ use crate::run::error::{Failure, ModeError, SetupError};
 use crate::run::place::{self, Place};
 use crate::run::prompt::context;
 use crate::run::rules::approval;
-use crate::run::rules::policy_layers::{self, PolicySources};
+use crate::policy::Policy;
+use crate::run::rules::policy_layers::{self, PolicySelection, PolicySources};
 use crate::run::rules::tool_lists;
 use crate::run::rules::trust::{TrustFlags, Trusted};
 use crate::run::runner::servers;
@@ -39,7 +40,7 @@ pub struct Shared {
     /// Lists of tools.
     pub lists: ToolLists,
     /// The policy.
-    pub policy: policy_layers::PolicySelection,
+    pub policy: PolicySelection,
     /// The directory of our cache.
     pub cache: Option<PathBuf>,
     /// What the owner should know.
@@ -85,16 +86,9 @@ impl Shared {
         let mut lists = tool_lists::of(arguments, &settings, around)?;
         lists.allowed.extend(servers.trusted());
         let named = arguments.policy.policy.clone().or_else(|| environment.value("QWEN_POLICY"));
-        let policy = policy_layers::choose(&PolicySources {
-            named: named.as_deref(),
-            mode: mode.map(builtin_of),
-            delivers: delivers(arguments),
-            lists: &lists,
-            cwd: &environment.cwd,
-            top: place.top(),
-            trusted: &trusted,
-            machine: policy_layers::machine(),
-        })?;
+        let delivers = delivers(arguments);
+        let rules = Rules { named, mode, delivers, lists: &lists, trusted: &trusted };
+        let policy = rules.choose(&place, &environment)?;
         warnings.extend(policy.warnings.iter().cloned());
         Ok(Shared {
             place,
@@ -112,9 +106,43 @@ impl Shared {
         })
     }
 
+    /// Returns the policy of a delivery that is not that of a run, such as a batch's; refused where it does not allow it.
+    pub fn policy_of_delivery(&self, arguments: &RunArgs, asked: ChangesMode) -> Result<Policy, Failure> {
+        let named = arguments.policy.policy.clone().or_else(|| self.environment.value("QWEN_POLICY"));
+        let (lists, trusted) = (&self.lists, &self.trusted);
+        let rules = Rules { named, mode: self.mode, delivers: true, lists, trusted };
+        let policy = rules.choose(&self.place, &self.environment)?.policy;
+        delivery_mode(Some(asked), self.mode, &policy, None, &mut Vec::new())?;
+        Ok(policy)
+    }
+
     /// Returns the value of `$HOME`.
     pub fn home(&self) -> String {
         self.environment.home_text()
+    }
+}
+
+/// What the policy is chosen by.
+struct Rules<'a> {
+    named: Option<String>,
+    mode: Option<ApprovalMode>,
+    delivers: bool,
+    lists: &'a ToolLists,
+    trusted: &'a Trusted,
+}
+
+impl Rules<'_> {
+    fn choose(&self, place: &Place, environment: &Environment) -> Result<PolicySelection, Failure> {
+        policy_layers::choose(&PolicySources {
+            named: self.named.as_deref(),
+            mode: self.mode.map(builtin_of),
+            delivers: self.delivers,
+            lists: self.lists,
+            cwd: &environment.cwd,
+            top: place.top(),
+            trusted: self.trusted,
+            machine: policy_layers::machine(),
+        })
     }
 }
 
