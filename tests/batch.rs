@@ -539,3 +539,33 @@ fn other_words_after_batch_are_usage_errors() {
     }
     assert_eq!(project.qwen(&["batch", "--lines", "a", "--items", "b", "-p", "x"]).code, 2);
 }
+
+#[test]
+fn a_full_disk_ends_the_batch_and_it_goes_on_once_there_is_room() {
+    let project = project(60);
+    std::fs::create_dir(project.root().join("out")).unwrap();
+    let inner = project.command(&batch(&["--out", "out"]));
+    let script = "mount -t tmpfs -o size=32k full out 2>&1 || exit 99
+        \"$@\"; echo \"first $?\"; mount -o remount,size=8m out; \"$@\"; echo \"second $?\"; cp -r out kept";
+    let mut outer = std::process::Command::new("unshare");
+    outer.args(["-rm", "sh", "-c", script, "sh"]).arg(inner.get_program()).args(inner.get_args());
+    outer.current_dir(project.root()).env_clear();
+    outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let Some(ended) = outer.output().ok().filter(|ended| ended.status.code() != Some(99)) else {
+        eprintln!("left out: no small file system can be mounted here");
+        return;
+    };
+    let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    if err.contains("unshare failed") || err.contains("unshare: ") {
+        eprintln!("left out: no small file system can be mounted here");
+        return;
+    }
+    assert!(out.contains("first 1\n") && out.contains("second 0\n"), "{out}{err}");
+    assert!(err.contains("out/journal.jsonl: No space left on device") || err.contains("No space left"), "{err}");
+    let journal = lines(&project, "kept/journal.jsonl");
+    let finals = journal.iter().filter(|line| line["final"] == true);
+    let keys: HashSet<&str> = finals.map(|line| line["key"].as_str().unwrap()).collect();
+    assert_eq!(keys.len(), 60);
+    // Only what was in flight when the disk was full is paid for again.
+    assert!(project.server().requests().len() <= 60 + 4, "{}", project.server().requests().len());
+}

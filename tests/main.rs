@@ -12,6 +12,8 @@ mod batch;
 mod batch_changes;
 mod batch_deliver;
 mod batch_directory;
+mod batch_push;
+mod batch_sources;
 mod bounded;
 mod certificates;
 mod change_modes;

@@ -133,6 +133,8 @@ pub enum Code {
     W107,
     /// `truncate` of a change.
     W108,
+    /// What differs between the items of a batch is not at the end of the prompt.
+    W109,
 }
 
 impl Code {
@@ -159,6 +161,7 @@ impl Code {
             Code::W106 => "name the commands, for example `cargo test **`",
             Code::W107 => "request read access only, or use text from a trusted source",
             Code::W108 => "write `on_large: split`, `cut` or `fail`",
+            Code::W109 => "put what differs last: the text before it is cached for all items",
             Code::P001 | Code::P002 | Code::P003 | Code::P004 | Code::N001 | Code::N002 => return None,
         })
     }

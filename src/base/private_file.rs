@@ -35,6 +35,14 @@ pub fn folder(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
+/// Appends to a file that only its owner may read, and makes it if it is missing; no link is followed.
+pub fn append(path: &Path, contents: &[u8]) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).map_err(io::Error::other)?;
+    let file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path);
+    file?.write_all(contents)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

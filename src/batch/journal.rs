@@ -185,6 +185,10 @@ pub struct Notable {
     pub failed: Option<u8>,
     /// The digest of its change, if it has one.
     pub patch_sha256: Option<String>,
+    /// The branch that its run made, if it made one.
+    pub branch: Option<String>,
+    /// The commit there.
+    pub commit: Option<String>,
 }
 
 /// A journal as it was read.
@@ -265,7 +269,8 @@ impl Journal {
             return;
         }
         let sha256 = Short::of_hex(&ended.sha256);
-        self.notable.insert(key, Notable { key: ended.key.clone(), sha256, failed, patch_sha256 });
+        let (branch, commit) = (ended.product.branch.clone(), ended.product.commit.clone());
+        self.notable.insert(key, Notable { key: ended.key.clone(), sha256, failed, patch_sha256, branch, commit });
     }
 
     /// Tells whether anything is to be said of any item at the end.

@@ -36,6 +36,14 @@ pub enum ShardError {
 }
 
 impl Shard {
+    /// Reads `K/N`, or `auto`: what the variables of a CI system or scheduler say.
+    pub fn named(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Shard, ShardError> {
+        match text {
+            "auto" => Shard::from_environment(variable),
+            text => text.parse(),
+        }
+    }
+
     /// Returns shard `number`, from 1, of `of`.
     pub fn new(number: u64, of: u64) -> Result<Shard, ShardError> {
         let wrong = ShardError::Range { number, of };

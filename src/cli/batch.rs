@@ -84,6 +84,12 @@ pub struct SourceArgs {
     /// Lines of a file that are not empty, as the field `line`; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     pub lines: Option<PathBuf>,
+    /// Failed tests of a JUnit report
+    #[arg(long, value_name = "FILE")]
+    pub from_junit: Option<PathBuf>,
+    /// Repositories, a line each: `URL|PATH [BRANCH]`, or JSON with `url` and `ref`; `-` reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub repos: Option<PathBuf>,
 }
 
 /// How the items are named and used.
@@ -94,7 +100,7 @@ pub struct ItemArgs {
     #[arg(short = '0', long, requires = "lines")]
     pub null: bool,
     /// Field that names each item [default: `id`, `key` or `custom_id`, else a digest]
-    #[arg(long, value_name = "FIELD", conflicts_with_all = ["each", "lines"], value_parser = not_blank)]
+    #[arg(long, value_name = "FIELD", conflicts_with_all = ["each", "lines", "from_junit"], value_parser = not_blank)]
     pub key: Option<String>,
     /// Take a parameter from this field, a name or a JSON pointer [default: the field of its name] (repeatable)
     #[arg(long, value_name = "PARAM=FIELD", value_parser = mapping)]
@@ -120,6 +126,9 @@ pub struct TaskArgs {
     /// Read parameters for all items from a JSON or YAML file
     #[arg(long, value_name = "FILE", requires = "recipe")]
     pub params_file: Option<PathBuf>,
+    /// Show each item this file too, or a range of its lines (repeatable)
+    #[arg(long = "file", value_name = "PATH[:FROM-TO]")]
+    pub files: Vec<String>,
     /// Require an answer that matches this JSON Schema
     #[arg(long, value_name = "LITERAL|@FILE")]
     pub json_schema: Option<String>,
@@ -244,12 +253,20 @@ impl BatchArgs {
         let task = &self.task;
         run.input.recipe = task.recipe.clone();
         run.input.params = task.params.clone();
+        run.input.files = task.files.clone();
         run.input.params_file = task.params_file.clone();
         run.input.workspace = task.workspace.clone();
         run.input.include_directories = task.include_directories.clone();
         run.input.no_stdin = true;
         // What is delivered, if anything, is the business of the batch.
-        run.changes.dry_run = true;
+        match (&self.source.repos, &self.combine.branch_each) {
+            // Each repository is delivered to by its own item.
+            (Some(_), Some(template)) => {
+                run.changes.branch = Some(template.clone());
+                run.changes.message = self.combine.message.clone();
+            }
+            _ => run.changes.dry_run = true,
+        }
         run.changes.checks = task.checks.clone();
         run.output.json_schema = task.json_schema.clone();
         run.output.fail_on = task.fail_on;

@@ -132,6 +132,15 @@ pub struct DeliverArgs {
     /// Format of standard output
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output_format: Format,
+    /// Push each item's branch to its repository (needs --sha256) [env: QWEN_GIT_TOKEN]
+    #[arg(long, conflicts_with_all = ["apply", "commit", "branch"])]
+    pub push: bool,
+    /// Open a pull request for each pushed branch, or bring it up to date
+    #[arg(long, requires = "push")]
+    pub pull_request: bool,
+    /// Open pull requests as drafts
+    #[arg(long, requires = "pull_request")]
+    pub draft: bool,
     /// How the changes are delivered.
     #[command(flatten)]
     pub combine: CombineArgs,

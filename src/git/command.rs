@@ -96,12 +96,13 @@ pub fn private_git_configuration() -> Vec<(String, String)> {
 }
 
 /// Keys and tokens that no git needs: what it starts (a transport, a filter of LFS) could read them in its environment.
-pub const KEYS: [&str; 6] = [
+pub const KEYS: [&str; 7] = [
     "QWEN_API_KEY",
     "OPENAI_API_KEY",
     "DASHSCOPE_API_KEY",
     "BAILIAN_CODING_PLAN_API_KEY",
     "QWEN_CI_TOKEN",
+    "QWEN_GIT_TOKEN",
     "GITHUB_TOKEN",
 ];
 

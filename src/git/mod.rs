@@ -6,6 +6,7 @@
 pub mod attributes;
 pub mod checkout;
 mod children;
+pub mod clone;
 mod command;
 mod commits_only;
 pub mod contents;

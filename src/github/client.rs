@@ -1,6 +1,6 @@
 //! Sends requests to GitHub, one after the other, and waits where it asks to.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
@@ -41,7 +41,7 @@ pub struct GitHub {
     client: reqwest::Client,
     /// A server on this machine needs no courtesy.
     is_loopback: bool,
-    waits: Mutex<Waits>,
+    waits: Arc<Mutex<Waits>>,
 }
 
 /// What was waited so far.
@@ -112,8 +112,14 @@ impl GitHub {
             token,
             client,
             is_loopback,
-            waits: Mutex::default(),
+            waits: Arc::default(),
         })
+    }
+
+    /// Returns the same for another repository of the same server: pauses between requests are common to both.
+    pub fn about(&self, repository: &str) -> Result<GitHub, GitHubError> {
+        let other = GitHub::new(&self.base, repository, self.token.clone())?;
+        Ok(GitHub { client: self.client.clone(), waits: Arc::clone(&self.waits), ..other })
     }
 
     /// Returns the owner of the repository.

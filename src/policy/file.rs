@@ -1,5 +1,6 @@
 //! Defines the policy file's keys as types that refuse everything else.
 
+mod batch;
 mod values;
 
 use std::collections::BTreeMap;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::glob::Glob;
 use crate::base::{Diagnostic, Spanned, document::yaml};
 
+pub use batch::{BatchFile, ReposFile};
 pub use values::{Bytes, Changes, Delivery, Element, Extends, Hosts, TestCall, TimeLimit};
 
 /// A policy file. In the policy that grants, an absent key allows nothing; in one that only restricts, it restricts
@@ -46,6 +48,8 @@ pub struct PolicyFile {
     pub untrusted_input: Option<UntrustedInput>,
     /// What the delivering job may write to GitHub.
     pub github: Option<GitHubFile>,
+    /// Limits of a batch, and the repositories that it may clone.
+    pub batch: Option<BatchFile>,
     /// Limits of a run.
     pub limits: Option<LimitsFile>,
     /// Calls with the expected decision; checked each time the policy is loaded.

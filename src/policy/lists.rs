@@ -293,7 +293,7 @@ fn hosts(host: &str) -> Vec<HostRule> {
 }
 
 /// The lists of tools that flags and settings name.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ToolLists {
     /// Entries that a built-in policy additionally allows.
     pub allowed: Vec<ToolEntry>,

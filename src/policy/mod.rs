@@ -58,3 +58,4 @@ pub use facts::{ChangeFacts, Facts};
 pub use grant::{CommandPlan, Grant};
 pub use history::{GitFacts, History};
 pub use layers::{LayerError, LayerText, Policy, Standing};
+pub use settings::BatchLimits;

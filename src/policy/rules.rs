@@ -133,6 +133,17 @@ pub(crate) struct DeliveryRules {
     pub(crate) on_deny: Option<OnDeny>,
     pub(crate) untrusted_input: Option<UntrustedInput>,
     pub(crate) github: GitHubRules,
+    pub(crate) batch: BatchRules,
+}
+
+/// Limits of a batch, and the repositories that it may clone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BatchRules {
+    pub(crate) items: Option<u64>,
+    pub(crate) jobs: Option<u32>,
+    pub(crate) total_cost_usd: Option<f64>,
+    pub(crate) total_wall_time: Option<Duration>,
+    pub(crate) repositories: Option<Vec<Glob>>,
 }
 
 /// Rules on what is written to GitHub.
@@ -188,7 +199,8 @@ over! {
     SandboxRules { require, workspace, copy_max, read_system }
     SecretRules { redact, patterns, on_write, ignore }
     IgnoredSecrets { paths, sha256 }
-    DeliveryRules { changes, on_deny, untrusted_input, github }
+    DeliveryRules { changes, on_deny, untrusted_input, github, batch }
+    BatchRules { items, jobs, total_cost_usd, total_wall_time, repositories }
     GitHubRules { allow, labels, max_inline }
     Limits { turns, tool_calls, shell_calls, denials, same_denial, wall_time_ms, total_tokens, cost_usd }
 }

@@ -12,6 +12,19 @@ use super::web;
 use crate::event::Limits;
 use crate::path::RelPath;
 
+/// Limits of a batch.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct BatchLimits {
+    /// Maximum items of a list.
+    pub items: Option<u64>,
+    /// Maximum items at a time.
+    pub jobs: Option<u32>,
+    /// Maximum cost of all items in US dollars.
+    pub total_cost_usd: Option<f64>,
+    /// Maximum duration of one call.
+    pub total_wall_time: Option<Duration>,
+}
+
 impl Policy {
     /// Returns the lowest of each limit.
     pub fn limits(&self) -> Limits {
@@ -46,6 +59,29 @@ impl Policy {
     /// Returns the strictest answer to denials that a layer gives; `None` where none says anything.
     pub fn on_deny(&self) -> Option<OnDeny> {
         self.layers.iter().filter_map(|layer| layer.rules.delivery.on_deny).max()
+    }
+
+    /// Returns the lowest of each limit of a batch.
+    pub fn batch(&self) -> BatchLimits {
+        fn lowest<T: PartialOrd>(values: impl Iterator<Item = T>) -> Option<T> {
+            values.reduce(|least, value| if value < least { value } else { least })
+        }
+        let rules = || self.layers.iter().map(|layer| &layer.rules.delivery.batch);
+        BatchLimits {
+            items: lowest(rules().filter_map(|batch| batch.items)),
+            jobs: lowest(rules().filter_map(|batch| batch.jobs)),
+            total_cost_usd: lowest(rules().filter_map(|batch| batch.total_cost_usd)),
+            total_wall_time: lowest(rules().filter_map(|batch| batch.total_wall_time)),
+        }
+    }
+
+    /// Tells whether a batch may clone this repository, `host/owner/name`: the policy that grants must name it, and the
+    /// others must not leave it out.
+    pub fn may_clone(&self, repository: &str) -> bool {
+        self.layers.iter().all(|layer| match &layer.rules.delivery.batch.repositories {
+            Some(globs) => globs.iter().any(|glob| glob.is_match(repository)),
+            None => !layer.grants,
+        })
     }
 
     /// Tells whether every layer lets this be written to GitHub.

@@ -182,10 +182,16 @@ impl BatchFolder {
         }
     }
 
-    /// Appends lines to the journal in one write.
+    /// Appends lines to the journal in one write: all of it or nothing, also on a full disk.
     pub fn append(&self, lines: &str) -> Result<(), FolderError> {
         let mut file = &self.journal;
-        file.write_all(lines.as_bytes()).map_err(|cause| self.failed(files::JOURNAL, cause))
+        let appended = file.metadata().and_then(|before| {
+            file.write_all(lines.as_bytes()).inspect_err(|_| {
+                // A line that another one follows must be whole.
+                let _still_torn = file.set_len(before.len());
+            })
+        });
+        appended.map_err(|cause| self.failed(files::JOURNAL, cause))
     }
 
     /// Brings the journal to the disk.

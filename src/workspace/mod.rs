@@ -10,6 +10,7 @@ pub mod folder;
 pub mod ignore;
 pub mod item_list;
 pub mod item_source;
+pub mod junit_source;
 pub mod outputs;
 pub mod run_record;
 pub mod session_file;

@@ -60,10 +60,16 @@ pub(super) fn check_flags(arguments: &BatchArgs) -> Result<(), BatchError> {
     if flags.message.is_some() && flags.apply {
         return wrong("makes no commit that could have a --message");
     }
-    if let Some(template) = flags.branch_each.as_ref().filter(|text| !text.contains("{key}") && !text.contains("{n}")) {
+    // Repositories have their own branches each.
+    let shared = flags.branch_each.as_ref().filter(|_| arguments.source.repos.is_none());
+    if let Some(template) = shared.filter(|text| !text.contains("{key}") && !text.contains("{n}")) {
         return Err(BatchError::Template(template.clone()));
     }
     match (&arguments.course.out, &arguments.course.shard) {
+        _ if arguments.source.repos.is_some() && mode != "branch-each" => {
+            wrong("cannot be combined with --repos: each repository has its own changes; use --branch-each")
+        }
+        (Some(_), Some(_)) if arguments.source.repos.is_some() => Ok(()),
         (None, _) => wrong("needs --out: the changes are kept there until all items have ended"),
         (Some(_), Some(_)) => wrong("cannot be combined with --shard: deliver once the shards are merged"),
         (Some(_), None) => Ok(()),
@@ -90,6 +96,10 @@ impl Deliverer<'_> {
             CombineArgs { apply: true, .. } => ChangesMode::Apply,
             _ => return Ok(None),
         };
+        if self.arguments.source.repos.is_some() {
+            // Each item delivers to its own repository, as a run does.
+            return Ok(None);
+        }
         let policy = self.shared.policy_of_delivery(self.of_items, asked)?;
         let to = Destination::open(&self.shared.place, &policy, &self.shared.environment, flags)?;
         check_ahead(batch, flags, &to)?;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use crate::base::{CliError, Diagnostic};
 use crate::batch::shard::ShardError;
 use crate::exit::Exit;
+use crate::git::GitError;
 use crate::workspace::item_source::ListError;
 
 /// Why a batch does not begin.
@@ -58,6 +59,30 @@ pub(super) enum BatchError {
     /// All branches would have one name.
     #[error("--branch-each {0}: it has neither {{key}} nor {{n}}, and all items would have one branch")]
     Template(String),
+    /// The policy does not let it be cloned.
+    #[error("the policy does not let the repository {0} be cloned")]
+    NotAllowed(String),
+    /// The policy does not allow so many.
+    #[error("the list has {items} items, and the policy allows {most}")]
+    TooMany { items: u64, most: u64 },
+    /// There is no place for clones.
+    #[error("there is no cache directory in which repositories could be cloned")]
+    NoCache,
+    /// The place for clones cannot be used.
+    #[error("{path}: {cause}")]
+    Clones { path: String, cause: std::io::Error },
+    /// The token is none.
+    #[error("QWEN_GIT_TOKEN: {0}")]
+    Token(String),
+    /// A repository cannot be cloned.
+    #[error("{key} cannot be cloned: {cause}")]
+    NotCloned { key: String, cause: GitError },
+    /// The branch of a clone cannot be kept.
+    #[error("the branch cannot be written to a bundle: {0}")]
+    NoBundle(String),
+    /// A file is shown to nobody.
+    #[error("--file: what runs does not read files, so that none would be shown")]
+    Unread,
     /// Its directory cannot be hidden from the items.
     #[error("--out {path}: {cause}")]
     Hide { path: String, cause: Box<Diagnostic> },
@@ -74,9 +99,13 @@ impl CliError for BatchError {
             | BatchError::Idle(_)
             | BatchError::Delivery { .. }
             | BatchError::Template(_)
+            | BatchError::Unread
             | BatchError::Shard(ShardError::Form(_) | ShardError::Nowhere) => Exit::Usage,
             BatchError::Link { .. } => Exit::Conflict,
-            BatchError::Hide { .. } => Exit::Config,
+            BatchError::NotAllowed(_) | BatchError::TooMany { .. } => Exit::Denied,
+            BatchError::Clones { .. } | BatchError::NoBundle(_) => Exit::Failed,
+            BatchError::Hide { .. } | BatchError::NoCache | BatchError::Token(_) => Exit::Config,
+            BatchError::NotCloned { .. } => Exit::Input,
             BatchError::List { .. }
             | BatchError::NoFile(_)
             | BatchError::Prompt(_)
@@ -117,6 +146,16 @@ impl CliError for BatchError {
             BatchError::Idle(_) => "add one of them, or leave the flag out",
             BatchError::Delivery { .. } => "or leave it out, and use `qwen batch deliver DIR` afterwards",
             BatchError::Template(_) => "write for example 'qwen/docs/{key}'",
+            BatchError::NotAllowed(_) => {
+                "name it in the policy, for example `batch: {repos: {allow: [\"github.com/acme/*\"]}}`"
+            }
+            BatchError::TooMany { .. } => "shorten the list, or raise `batch.items` in the policy",
+            BatchError::NoCache => "set XDG_CACHE_HOME to a directory outside of the workspace",
+            BatchError::Clones { .. } => "make room there, or set XDG_CACHE_HOME",
+            BatchError::Token(_) => "set the token alone, or unset the variable",
+            BatchError::NotCloned { .. } => "check the address, the branch and QWEN_GIT_TOKEN",
+            BatchError::NoBundle(_) => "run the item again with --rerun KEY",
+            BatchError::Unread => "leave it out, or use a recipe with `needs: {read: [..], tools: [read_file]}`",
             BatchError::Link { .. } => "name a directory without links of a checkout on the way",
         }))
     }

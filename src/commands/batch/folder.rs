@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::error::BatchError;
 use crate::base::digest::sha256;
+use crate::bounded;
 use crate::base::{Span, Spanned};
 use crate::batch::journal::Journal;
 use crate::batch::plan::Batch;
@@ -146,6 +147,16 @@ pub(super) fn model(arguments: &RunArgs, shared: &Shared, recipe: &Recipe) -> Re
     Ok(model::name(arguments, shared, &wishes)?.unwrap_or_default())
 }
 
+/// Returns the digest of a file that every item is shown; a range of its lines has its own.
+fn digest_of_file(named: &str, shared: &Shared) -> Value {
+    let path = match named.rsplit_once(':') {
+        Some((path, range)) if range.starts_with(|c: char| c.is_ascii_digit()) => path,
+        _ => named,
+    };
+    let bytes = bounded::regular(&shared.environment.cwd.join(path), bounded::PRODUCT).unwrap_or_default();
+    Value::from(sha256(&[named.as_bytes(), b"\n", &bytes].concat()))
+}
+
 /// Returns the flags that decide about answers; of texts, which may be secret, the digests.
 pub(super) fn flags(arguments: &BatchArgs, shared: &Shared) -> Result<BTreeMap<String, Value>, Failure> {
     let digest = |text: &str| Value::from(sha256(text.as_bytes()));
@@ -159,6 +170,10 @@ pub(super) fn flags(arguments: &BatchArgs, shared: &Shared) -> Result<BTreeMap<S
     if let Some(path) = &task.params_file {
         let text = shared.trusted.named_text(shared.place.top(), &shared.environment.cwd.join(path));
         add("--params-file", digest(&text.unwrap_or_default()));
+    }
+    if !task.files.is_empty() {
+        let texts = task.files.iter().map(|file| digest_of_file(file, shared));
+        add("--file", texts.collect());
     }
     if let Some(schema) = &task.json_schema {
         let text = schema.strip_prefix('@').map(|path| {
@@ -183,6 +198,9 @@ pub(super) fn flags(arguments: &BatchArgs, shared: &Shared) -> Result<BTreeMap<S
     }
     if context.bare {
         add("--bare", Value::Bool(true));
+    }
+    if let (Some(_), Some(template)) = (&arguments.source.repos, &arguments.combine.branch_each) {
+        add("--branch-each", digest(template));
     }
     if arguments.items.trust_items {
         add("--trust-items", Value::Bool(true));

@@ -1,9 +1,11 @@
 //! Implements `qwen batch`: runs one recipe over many items, or continues a batch.
 
+pub(super) mod clones;
 mod delivery;
 mod error;
 mod folder;
 mod queue;
+mod repositories;
 mod source;
 mod task;
 
@@ -29,12 +31,13 @@ use crate::emit::{BatchFormat, Colours, FailedItem, Known, Progress, Report, Scr
 use crate::event::RunError;
 use crate::exit::Exit;
 use crate::model::paced::Gate;
+use crate::policy::BatchLimits;
 use crate::run::Failure;
 use crate::run::error::SetupError;
 use crate::run::many::local::Beside;
 use crate::run::many::records::{Records, Said};
 use crate::run::many::seat::Seat;
-use crate::run::many::{self, Options, Outcome, Work, item};
+use crate::run::many::{self, Options, Outcome, item};
 use crate::run::output::outputs;
 use crate::run::place::Place;
 use crate::run::recipe::{RecipeContext, bind_item};
@@ -42,10 +45,14 @@ use crate::run::stages::Shared;
 use crate::run::stages::telemetry::Reported;
 use crate::settings::Environment;
 use crate::telemetry::{BatchEnd, BatchTelemetry};
+use crate::workspace::batch_folder::BatchFolder;
 use crate::workspace::item_list::ItemList;
 
 pub(super) use folder::{existing, holder};
+use clones::{Clones, Work};
 use delivery::{AtEnd, Deliverer};
+use error::BatchError;
+use folder::Opened;
 use queue::Queue;
 use task::Task;
 
@@ -77,7 +84,19 @@ pub(super) async fn run(
         made.map_err(|error| Failure::output(format!("cannot make --record {}: {error}", record.display())))?;
     }
     let started = Instant::now();
+    let arguments = &lowered(arguments, shared.policy.policy.batch());
     Call { arguments, of_items: &of_items, shared: &shared, policy_sha256, warnings, started }.run(out).await
+}
+
+/// Returns the flags with the policy's limits where these are lower.
+fn lowered(arguments: &BatchArgs, limits: BatchLimits) -> BatchArgs {
+    let mut lowered = arguments.clone();
+    let (course, totals) = (&mut lowered.course, &mut lowered.totals);
+    course.jobs = course.jobs.min(limits.jobs.unwrap_or(u32::MAX)).max(1);
+    let cost = [totals.total_cost_usd, limits.total_cost_usd].into_iter().flatten().reduce(f64::min);
+    totals.total_cost_usd = cost;
+    totals.total_wall_time = [totals.total_wall_time, limits.total_wall_time].into_iter().flatten().min();
+    lowered
 }
 
 /// One call of the command.
@@ -97,9 +116,11 @@ struct Items<'a> {
     call: &'a Call<'a>,
     task: &'a Task,
     telemetry: Option<&'a BatchTelemetry>,
+    clones: Option<&'a Clones>,
+    folder: Option<&'a BatchFolder>,
 }
 
-impl Work for Items<'_> {
+impl many::Work for Items<'_> {
     fn run<'a>(&'a self, item: &'a Item, seat: &'a Seat<'a>) -> LocalBoxFuture<'a, Box<Report>> {
         async move {
             let values = match self.task.values(item) {
@@ -111,7 +132,13 @@ impl Work for Items<'_> {
             let name = format!("{}.jsonl", item.stem());
             arguments.test.record = cassettes.record.as_ref().map(|folder| folder.join(&name));
             arguments.test.replay = cassettes.replay.as_ref().map(|folder| folder.join(&name));
-            item::run(self.call.shared, &arguments, Some(&self.task.recipe), values, self.telemetry, seat).await
+            let (shared, recipe, telemetry) = (self.call.shared, &self.task.recipe, self.telemetry);
+            let Some(clones) = self.clones else {
+                return item::run(shared, &arguments, Some(recipe), values, telemetry, seat).await;
+            };
+            let branch = self.call.arguments.combine.branch_each.as_deref();
+            let work = Work { shared, arguments, recipe, values, branch, folder: self.folder, telemetry };
+            clones.run(item, work, seat).await.unwrap_or_else(item::not_run)
         }
         .boxed_local()
     }
@@ -126,13 +153,10 @@ impl Call<'_> {
         let opened = folder::open(self.arguments, self.shared, shard, self.batch(plan, shard))?;
         let deliverer = Deliverer { arguments: self.arguments, of_items: self.of_items, shared: self.shared };
         let delivery_policy = deliverer.check(&opened.batch)?;
+        let repos = self.arguments.source.repos.as_ref();
+        let clones = repos.map(|_| self.clones(&opened.batch.batch_id)).transpose()?;
         let mut queue = Queue::new(self.arguments, shard, &opened.journal);
-        let list =
-            queue.read((self.arguments, self.shared), (opened.folder.as_ref(), &opened.journal), &mut |item| {
-                let values = task.check_first(item)?;
-                bind_item(task.recipe.clone(), self.of_items, &context, &values, ("", ""))?;
-                Ok(Task::check_use(item, &values)?)
-            })?;
+        let list = self.list(&mut queue, &task, clones.as_ref(), &opened)?;
         let gone = queue.gone(opened.folder.as_ref(), &opened.journal)?;
         let mut warnings = self.warnings.clone();
         warnings.extend(task.warnings.iter().cloned());
@@ -153,8 +177,9 @@ impl Call<'_> {
         // Each call is a span of its own, also one that goes on with the same batch.
         let reported = Reported::open(self.shared, self.of_items, &outputs::new_id())?;
         let telemetry = reported.map(|reported| reported.batch(list.len().into()));
-        let of_items = (&task, telemetry.as_ref());
-        let mut outcome = self.items(of_items, &list, (&records, said), &gate, queue, &mut progress)?;
+        let work =
+            Items { call: self, task: &task, telemetry: telemetry.as_ref(), clones: clones.as_ref(), folder };
+        let mut outcome = self.items(&work, &list, (&records, said), &gate, queue, &mut progress)?;
         let at_end = (&mut outcome, &records);
         let delivered = deliverer.deliver(folder, delivery_policy.as_ref(), at_end, &mut progress).await?;
         let journal = records.into_journal();
@@ -177,10 +202,42 @@ impl Call<'_> {
         }
     }
 
+    /// Makes room for the clones of repositories.
+    fn clones(&self, batch: &str) -> Result<Clones, Failure> {
+        let Shared { cache, place, environment, .. } = self.shared;
+        Clones::open(cache.clone(), place.checkout.programs.clone(), environment, batch)
+    }
+
+    /// Reads the list. What is wrong with the first item is wrong with the call.
+    fn list(
+        &self,
+        queue: &mut Queue,
+        task: &Task,
+        clones: Option<&Clones>,
+        opened: &Opened,
+    ) -> Result<ItemList, Failure> {
+        let context = self.context();
+        let kept = (opened.folder.as_ref(), &opened.journal);
+        let list = queue.read((self.arguments, self.shared, clones), kept, &mut |item| {
+            let values = task.check_first(item)?;
+            bind_item(task.recipe.clone(), self.of_items, &context, &values, ("", ""))?;
+            // A repository is what makes an item different from the others.
+            if clones.is_none() {
+                Task::check_use(item, &values)?;
+            }
+            Ok(())
+        })?;
+        let most = self.shared.policy.policy.batch().items;
+        match most.filter(|most| u64::from(list.len()) > *most) {
+            Some(most) => Err(BatchError::TooMany { items: list.len().into(), most }.into()),
+            None => Ok(list),
+        }
+    }
+
     /// Runs what is to be run.
     fn items(
         &self,
-        (task, telemetry): (&Task, Option<&BatchTelemetry>),
+        work: &Items<'_>,
         list: &ItemList,
         (records, said): (&Records<'_>, Receiver<Said>),
         gate: &Arc<Gate>,
@@ -202,8 +259,7 @@ impl Call<'_> {
         let (spent, dearest) = queue.before();
         let budget = Budget::open(self.totals(queue.shard()), of_item, spent, dearest);
         let plan = queue.into_plan(list, records, budget)?;
-        let work = Items { call: self, task, telemetry };
-        many::run(&work, list, records, (&options, gate), plan, &mut || listen(&said, progress))
+        many::run(work, list, records, (&options, gate), plan, &mut || listen(&said, progress))
     }
 
     /// Returns the totals of this call's share.
@@ -231,13 +287,10 @@ impl Call<'_> {
         Arc::new(gate)
     }
 
-    fn shard(&self) -> Result<Option<Shard>, error::BatchError> {
+    fn shard(&self) -> Result<Option<Shard>, BatchError> {
         let Some(text) = &self.arguments.course.shard else { return Ok(None) };
         let variables = &self.shared.environment.variables;
-        Ok(Some(match text.as_str() {
-            "auto" => Shard::from_environment(&|name| variables.get(name).cloned())?,
-            text => text.parse()?,
-        }))
+        Ok(Some(Shard::named(text, &|name| variables.get(name).cloned())?))
     }
 
     fn context(&self) -> RecipeContext<'_> {
@@ -313,9 +366,13 @@ impl Call<'_> {
             .collect();
         let patches = notable.iter().filter_map(|item| {
             let own = delivered.branches.iter().find(|branch| branch.key == item.key && branch.commit.is_some());
-            let (branch, commit) = (own.map(|own| own.name.clone()), own.and_then(|own| own.commit.clone()));
+            let branch = own.map(|own| own.name.clone()).or_else(|| item.branch.clone());
+            let commit = own.and_then(|own| own.commit.clone()).or_else(|| item.commit.clone());
             Some(PatchFacts { key: item.key.clone(), sha256: item.patch_sha256.clone()?, branch, commit })
         });
+        let patches: Vec<PatchFacts> = patches.collect();
+        let mut changes = delivered.changes.clone();
+        changes.applied |= patches.iter().any(|patch| patch.commit.is_some());
         let (limit, least) = gate.limit();
         let result = BatchResult {
             schema_version: plan::SCHEMA_VERSION,
@@ -333,9 +390,9 @@ impl Call<'_> {
             concurrency: Concurrency { limit, least },
             shard: shard.map(Shard::facts),
             combined: Combined {
-                changes: delivered.changes.clone(),
+                changes,
                 conflicts: delivered.conflicts.clone(),
-                patches: patches.collect(),
+                patches,
             },
             failed_keys: failed.iter().map(|item| item.key.clone()).collect(),
             error: ended.error(exit, counts),

@@ -2,6 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use super::clones::Clones;
 use super::error::BatchError;
 use super::{folder, source};
 use crate::batch::budget::{Amount, Budget};
@@ -79,14 +80,14 @@ impl Queue {
     /// Reads the list. `check` looks at the first item: what is wrong with it is wrong with the call.
     pub(super) fn read(
         &mut self,
-        (arguments, shared): (&BatchArgs, &Shared),
+        (arguments, shared, clones): (&BatchArgs, &Shared, Option<&Clones>),
         (kept, journal): (Option<&BatchFolder>, &Journal),
         check: &mut dyn FnMut(&Item) -> Result<(), Failure>,
     ) -> Result<ItemList, Failure> {
         let mut writer = ListWriter::begin(kept)?;
         let mut refused = None;
         let out = folder::path_of(arguments, shared, None);
-        let read = source::items(arguments, shared, out.as_deref(), &mut |item| {
+        let read = source::items(arguments, (shared, clones), out.as_deref(), &mut |item| {
             if item.n == 1
                 && let Err(failure) = check(&item)
             {

@@ -8,17 +8,20 @@ use std::sync::atomic::AtomicBool;
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use serde_json::Value;
 
+use super::clones::Clones;
 use super::error::BatchError;
+use super::repositories;
 use crate::base::digest::sha256;
 use crate::batch::item::{Fields, Item};
 use crate::batch::keys::Keys;
 use crate::batch::plan::Source;
 use crate::bounded;
-use crate::cli::batch::BatchArgs;
+use crate::cli::batch::{BatchArgs, SourceArgs};
 use crate::path::RelPath;
 use crate::run::stages::Shared;
 use crate::workspace::ignore;
 use crate::workspace::item_source::{ListError, ListForm, read};
+use crate::workspace::junit_source;
 use crate::workspace::walk::{Filter, walk};
 
 /// Takes the items of a list, one after the other.
@@ -28,10 +31,12 @@ pub(super) type Take<'a> = dyn FnMut(Item) -> Result<(), ListError> + 'a;
 pub(super) fn described(arguments: &BatchArgs) -> Source {
     let source = &arguments.source;
     let shown = |path: &Path| vec![path.display().to_string()];
-    let (kind, of) = match (&source.items, &source.lines) {
-        (Some(path), _) => ("items", shown(path)),
-        (None, Some(path)) => ("lines", shown(path)),
-        (None, None) => ("each", source.each.clone()),
+    let (kind, of) = match source {
+        SourceArgs { items: Some(path), .. } => ("items", shown(path)),
+        SourceArgs { lines: Some(path), .. } => ("lines", shown(path)),
+        SourceArgs { from_junit: Some(path), .. } => ("from-junit", shown(path)),
+        SourceArgs { repos: Some(path), .. } => ("repos", shown(path)),
+        SourceArgs { each, .. } => ("each", each.clone()),
     };
     Source { kind: kind.to_owned(), of, key: arguments.items.key.clone() }
 }
@@ -39,11 +44,19 @@ pub(super) fn described(arguments: &BatchArgs) -> Source {
 /// Reads the list to its end. `out` is the directory of the batch, whose files are none of its items.
 pub(super) fn items(
     arguments: &BatchArgs,
-    shared: &Shared,
+    (shared, clones): (&Shared, Option<&Clones>),
     out: Option<&Path>,
     take: &mut Take<'_>,
 ) -> Result<(), BatchError> {
     let source = &arguments.source;
+    if let Some(path) = &source.from_junit {
+        return failed_tests(path, shared, take);
+    }
+    if let (Some(path), Some(clones)) = (&source.repos, clones) {
+        let mut stream = open(path, shared)?;
+        let key = arguments.items.key.as_deref();
+        return repositories::items((path, &mut stream), key, &shared.policy.policy, clones, take);
+    }
     let form = match (&source.items, &source.lines) {
         (Some(path), _) => {
             let name = path.display().to_string();
@@ -58,16 +71,29 @@ pub(super) fn items(
     let Some((path, form, key)) = form else { return files(&source.each, shared, out, take) };
     let name = path.display().to_string();
     let failed = |cause: ListError| BatchError::List { name: name.clone(), cause };
-    let stream: Box<dyn Read> = match name.as_str() {
-        "-" => Box::new(std::io::stdin()),
-        _ => {
-            let path = shared.environment.cwd.join(path);
-            Box::new(File::open(path).map_err(|error| failed(error.into()))?)
-        }
-    };
+    let stream = open(path, shared)?;
     let mut keys = Keys::new(key);
     let mut each = |line: u64, fields: Fields| take(keys.item(line, fields, "")?);
     read(form, &mut BufReader::new(stream), &mut each).map_err(failed)
+}
+
+/// Opens a list; `-` is standard input.
+fn open(path: &Path, shared: &Shared) -> Result<Box<dyn Read>, BatchError> {
+    if path == Path::new("-") {
+        return Ok(Box::new(std::io::stdin()));
+    }
+    let failed = |error: std::io::Error| BatchError::List { name: path.display().to_string(), cause: error.into() };
+    Ok(Box::new(File::open(shared.environment.cwd.join(path)).map_err(failed)?))
+}
+
+/// Lists the failed tests of a report.
+fn failed_tests(path: &Path, shared: &Shared, take: &mut Take<'_>) -> Result<(), BatchError> {
+    let failed = |cause: ListError| BatchError::List { name: path.display().to_string(), cause };
+    let bytes = bounded::regular(&shared.environment.cwd.join(path), bounded::PRODUCT);
+    let bytes = bytes.map_err(|cause| failed(cause.into()))?;
+    let mut keys = Keys::new(Some(junit_source::KEY.to_owned()));
+    let mut each = |line: u64, fields: Fields| take(keys.item(line, fields, "")?);
+    junit_source::read(&bytes, &mut each).map_err(failed)
 }
 
 /// Lists the files of the workspace that match.

@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use super::error::BatchError;
-use crate::base::Diagnostic;
+use crate::base::{Code, Diagnostic};
 use crate::base::digest::sha256;
 use crate::batch::item::Item;
 use crate::cli::batch::BatchArgs;
@@ -15,6 +15,7 @@ use crate::recipe::file::{Param, ParamType};
 use crate::recipe::{Recipe, parse, render};
 use crate::run::error::{Failure, RecipeError};
 use crate::run::recipe::RecipeContext;
+use crate::tool_name::ToolId;
 
 /// The name by which messages call the recipe that is made of a prompt.
 const OF_PROMPT: &str = "prompt";
@@ -22,6 +23,10 @@ const OF_PROMPT: &str = "prompt";
 /// A field of the item in a prompt.
 static FIELD: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\bitem\.([A-Za-z_][A-Za-z0-9_]*)").expect("a valid pattern"));
+
+/// A parameter in a prompt.
+static PARAMETER: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\bparams\.([A-Za-z_][A-Za-z0-9_]*)").expect("a valid pattern"));
 
 /// What is done with each item.
 pub(super) struct Task {
@@ -53,9 +58,19 @@ impl Task {
         if arguments.context.strict && prompt_sha256.is_none() && !recipe.warnings.is_empty() {
             return Err(RecipeError::Wrong(recipe.warnings).into());
         }
+        let reads = |recipe: &Recipe| {
+            recipe.needs().is_some_and(|needs| match &needs.tools {
+                Some(tools) => tools.iter().any(|tool| tool.value == ToolId::ReadFile.name()),
+                None => needs.read.as_ref().is_some_and(|read| !read.is_empty()),
+            })
+        };
+        if !arguments.task.files.is_empty() && !reads(&recipe) {
+            return Err(BatchError::Unread.into());
+        }
         // What the owner of a recipe should know is said once, and nobody owns one that is made of a prompt.
         let warnings = std::mem::take(&mut recipe.warnings);
-        let warnings = warnings.iter().filter(|_| prompt_sha256.is_none()).map(Diagnostic::brief).collect();
+        let mut warnings: Vec<String> =
+            warnings.iter().filter(|_| prompt_sha256.is_none()).map(Diagnostic::brief).collect();
         let params = recipe.params();
         let map: BTreeMap<String, String> = arguments.items.map.iter().cloned().collect();
         if let Some(param) = map.keys().find(|param| !params.contains_key(*param)) {
@@ -63,6 +78,17 @@ impl Task {
         }
         let name = |param: &String| param.split('=').next().unwrap_or_default().to_owned();
         let fixed = arguments.task.params.iter().map(name).collect();
+        let fixed: BTreeSet<String> = fixed;
+        let prompt = recipe.file.prompt.as_ref();
+        let early = prompt.and_then(|prompt| early_parameter(&prompt.value, |name| !fixed.contains(name)));
+        if let (Some(name), Some(prompt)) = (early, prompt) {
+            let message = format!("the parameter `{name}` comes before the last third of the prompt");
+            let warning = Diagnostic::new(Code::W109, prompt.place.clone(), message);
+            if arguments.context.strict {
+                return Err(RecipeError::Wrong(vec![warning]).into());
+            }
+            warnings.push(warning.brief());
+        }
         Ok(Task { recipe, prompt_sha256, warnings, params, fixed, map, trusts })
     }
 
@@ -107,6 +133,18 @@ impl Task {
     }
 }
 
+/// Bytes of a prompt after its first parameter that are worth a warning.
+const LONG: usize = 500;
+
+/// Names the first parameter of a prompt behind which more than a third of it follows: that part is the same for all items
+/// and cached for none.
+fn early_parameter<'t>(prompt: &'t str, varies: impl Fn(&str) -> bool) -> Option<&'t str> {
+    let names = PARAMETER.captures_iter(prompt).filter_map(|found| found.get(1));
+    let first = names.into_iter().find(|name| varies(name.as_str()))?;
+    let after = prompt.len() - first.end();
+    (after >= LONG && after * 3 > prompt.len()).then(|| first.as_str())
+}
+
 /// Tells whether a parameter may take a stranger's text.
 fn takes_strangers(param: &Param) -> bool {
     let is_plain = match param.r#type {
@@ -137,4 +175,19 @@ fn of_prompt(text: &str, of_files: bool, trusts: bool) -> Result<Recipe, Failure
     let parsed = parse::parse(OF_PROMPT, bytes.as_bytes()).map_err(|error| RecipeError::Wrong(vec![error]))?;
     let texts = [(OF_PROMPT.to_owned(), bytes)].into();
     Ok(Recipe::check(parsed, OF_PROMPT, OF_PROMPT, &texts).map_err(RecipeError::Wrong)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_with_much_text_behind_it_is_early() {
+        let long = "x".repeat(600);
+        let early = |prompt: &str| early_parameter(prompt, |name| name != "fixed").map(str::to_owned);
+        assert_eq!(early(&format!("{{{{ params.text }}}} {long}")), Some("text".to_owned()));
+        assert_eq!(early(&format!("{{{{ params.fixed }}}} {long}")), None);
+        assert_eq!(early(&format!("{long}{long}{long} {{{{ params.text }}}} {long}")), None);
+        assert_eq!(early("{{ params.text }} is what?"), None);
+    }
 }

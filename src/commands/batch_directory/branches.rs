@@ -102,8 +102,32 @@ fn names(batch: &Batch, chosen: &[Chosen], template: &str, site: &Site<'_>) -> R
     Ok(names)
 }
 
+/// Returns the name of the branch that each item is pushed to; without a template the one that its run made.
+pub(super) fn template_names(
+    batch: &Batch,
+    chosen: &[Chosen],
+    template: Option<&str>,
+) -> Result<Vec<String>, Failure> {
+    let description = batch.parts.first().map(|part| &part.description).ok_or(BatchError::NoDirectory)?;
+    let recipe = description.plan.recipe.as_ref().map_or("prompt", |recipe| recipe.name.as_str());
+    let mut seen: BTreeMap<String, &str> = BTreeMap::new();
+    let mut names = Vec::new();
+    for one in chosen {
+        let key = &one.item.key;
+        let made = || one.ended.product.branch.clone().ok_or(DeliverBatchError::PushWhat);
+        let name = template.map_or_else(made, |template| Ok(filled(template, key, one.item.n, recipe)))?;
+        // Repositories have their own branches each.
+        let first = seen.insert(name.to_lowercase(), key).filter(|_| description.source.kind != "repos");
+        if let Some(first) = first {
+            return Err(DeliverBatchError::OneBranch { name, first: first.to_owned(), other: key.clone() }.into());
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
 /// Replaces the words in braces, each once: a key with braces stays as it is.
-fn filled(template: &str, key: &str, n: u32, recipe: &str) -> String {
+pub(in crate::commands) fn filled(template: &str, key: &str, n: u32, recipe: &str) -> String {
     let mut name = String::new();
     let mut rest = template;
     while let Some(at) = rest.find('{') {

@@ -7,6 +7,7 @@ use super::chosen::{Chosen, chosen, order, part, trust};
 use super::destination::Destination;
 use super::error::{BatchError, DeliverBatchError};
 use super::opened::Batch;
+use super::push;
 use crate::base::digest::sha256;
 use crate::batch::plan;
 use crate::batch::result::Conflict;
@@ -34,7 +35,7 @@ pub(super) async fn run(
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let flags = &arguments.combine;
-    if flags.message.is_some() && flags.mode().is_none_or(|mode| mode == "apply") {
+    if flags.message.is_some() && !arguments.push && flags.mode().is_none_or(|mode| mode == "apply") {
         return Err(DeliverBatchError::MessageAlone.into());
     }
     let batch = Batch::open(std::slice::from_ref(&arguments.directory), &environment.cwd)?;
@@ -44,6 +45,13 @@ pub(super) async fn run(
     let chosen = chosen(&batch, &arguments.only, flags.partial, false)?;
     if let Some(digest) = &arguments.sha256 {
         trust(&batch, &chosen, digest)?;
+    }
+    if arguments.push {
+        arguments.sha256.as_ref().ok_or(DeliverBatchError::NoDigest)?;
+        return push::run(&batch, &chosen, arguments, environment, out).await;
+    }
+    if batch.parts.iter().any(|part| part.description.source.kind == "repos") {
+        return Err(DeliverBatchError::Repositories.into());
     }
     let place = Place::open(arguments.workspace.cd.as_deref(), environment)?;
     let policy = place.policy(arguments.policy.as_deref(), true, environment)?.policy;

@@ -178,6 +178,39 @@ pub(crate) enum DeliverBatchError {
     /// A branch cannot have the name.
     #[error("--branch-each: `{name}`, for the item `{key}`, is not a valid branch name")]
     Branch { name: String, key: String },
+    /// Nothing says which branch is pushed.
+    #[error("--push: nothing says which branch")]
+    PushWhat,
+    /// Anybody could have written the directory.
+    #[error("--push without --sha256")]
+    NoDigest,
+    /// Nobody would be allowed.
+    #[error("--pull-request needs a token")]
+    NoToken,
+    /// The token is none.
+    #[error("the token: {0}")]
+    Token(String),
+    /// The policy does not let it be cloned.
+    #[error("the policy does not let the repository {0} be cloned")]
+    NotAllowed(String),
+    /// The pull request has nothing to be for.
+    #[error("the repository has no branch that the pull request could be for")]
+    NoBase,
+    /// There is no server.
+    #[error("the repository has no server that could be asked")]
+    NoOrigin,
+    /// The address is refused.
+    #[error("{0}")]
+    Address(String),
+    /// There is no room.
+    #[error("cannot make a temporary directory: {0}")]
+    Temporary(io::Error),
+    /// GitHub refuses, or is not there.
+    #[error("{message}")]
+    GitHub { message: String, later: bool },
+    /// The items are repositories.
+    #[error("the items are repositories, which have their changes each")]
+    Repositories,
     /// Two items would have one branch.
     #[error("--branch-each: `{name}` is the branch of both `{first}` and `{other}`")]
     OneBranch { name: String, first: String, other: String },
@@ -186,12 +219,24 @@ pub(crate) enum DeliverBatchError {
 impl CliError for DeliverBatchError {
     fn exit(&self) -> Exit {
         match self {
-            DeliverBatchError::MessageAlone => Exit::Usage,
-            DeliverBatchError::Shards | DeliverBatchError::Unknown(_) | DeliverBatchError::Message(_) => Exit::Input,
+            DeliverBatchError::MessageAlone | DeliverBatchError::PushWhat => Exit::Usage,
+            DeliverBatchError::NoToken => Exit::Auth,
+            DeliverBatchError::Token(_) => Exit::Config,
+            DeliverBatchError::NotAllowed(_) => Exit::Denied,
+            DeliverBatchError::Temporary(_) => Exit::Failed,
+            DeliverBatchError::GitHub { later: true, .. } => Exit::Unavailable,
+            DeliverBatchError::Address(_)
+            | DeliverBatchError::Repositories
+            | DeliverBatchError::Shards
+            | DeliverBatchError::Unknown(_) | DeliverBatchError::Message(_) => Exit::Input,
             DeliverBatchError::NotWell { .. }
             | DeliverBatchError::OtherDigest(_)
             | DeliverBatchError::Changed(_)
             | DeliverBatchError::NoRepository
+            | DeliverBatchError::NoDigest
+            | DeliverBatchError::NoBase
+            | DeliverBatchError::NoOrigin
+            | DeliverBatchError::GitHub { later: false, .. }
             | DeliverBatchError::Branch { .. }
             | DeliverBatchError::OneBranch { .. } => Exit::Conflict,
             DeliverBatchError::Check(_) => Exit::Verify,
@@ -208,6 +253,17 @@ impl CliError for DeliverBatchError {
             DeliverBatchError::Changed(_) => "get the directory again, as the batch wrote it",
             DeliverBatchError::Message(_) => "give one with --message",
             DeliverBatchError::Check(_) => "nothing was delivered; the command's output is above",
+            DeliverBatchError::PushWhat => "add --branch-each TEMPLATE, for example 'qwen/docs/{key}'",
+            DeliverBatchError::NoDigest => "give the digest of summary.json that you got by another way than the directory",
+            DeliverBatchError::NoToken | DeliverBatchError::Token(_) => "set QWEN_GIT_TOKEN or GITHUB_TOKEN",
+            DeliverBatchError::NotAllowed(_) => "name it in the policy below `batch: {repos: {allow: […]}}`",
+            DeliverBatchError::NoBase => "check out a branch, or list the repository with its branch",
+            DeliverBatchError::NoOrigin => "set the remote `origin`, or GITHUB_API_URL",
+            DeliverBatchError::Address(_) => "correct the remote `origin`",
+            DeliverBatchError::Temporary(_) => "make room in TMPDIR",
+            DeliverBatchError::GitHub { later: true, .. } => "run the same command later: what is done is not done twice",
+            DeliverBatchError::GitHub { later: false, .. } => "the token needs `contents: write` and `pull-requests: write`",
+            DeliverBatchError::Repositories => "push each: --push --sha256 HEX",
             DeliverBatchError::NoRepository => "name the repository with -C",
             DeliverBatchError::Branch { .. } | DeliverBatchError::OneBranch { .. } => {
                 "write a template with {n}: it is different for each item and always valid"

@@ -7,6 +7,7 @@ pub(super) mod destination;
 pub(super) mod error;
 mod merge;
 pub(super) mod opened;
+mod push;
 mod report;
 mod status;
 

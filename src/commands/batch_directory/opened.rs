@@ -1,5 +1,6 @@
 //! Opens the directory of a batch, or of its shards, as one batch.
 
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -120,6 +121,27 @@ impl Batch {
             pair[0].belongs_with(&pair[1])?;
         }
         Ok(Batch { parts, items_sha256 })
+    }
+
+    /// Returns the directory; `None` if there are several.
+    pub(super) fn directory(&self) -> Option<&Path> {
+        self.parts.first().filter(|_| self.parts.len() == 1).map(|part| part.reader.path())
+    }
+
+    /// Reads the items of these keys with their fields.
+    pub(super) fn items_of(&self, keys: &HashSet<&str>) -> Result<HashMap<String, item::Item>, BatchError> {
+        let first = self.parts.first().ok_or(BatchError::NoDirectory)?;
+        let unreadable = |cause| first.unreadable(cause);
+        let mut items = HashMap::new();
+        for line in first.reader.lines(files::ITEMS).map_err(unreadable)?.into_iter().flatten() {
+            let line = line.map_err(unreadable)?;
+            let item: item::Item = serde_json::from_slice(&line.bytes)
+                .map_err(|cause| BatchError::Invalid { path: first.path(files::ITEMS), cause: cause.to_string() })?;
+            if keys.contains(item.key.as_str()) {
+                items.insert(item.key.clone(), item);
+            }
+        }
+        Ok(items)
     }
 
     /// Calls back for each item of the list with what became of it. Items of a shard that is not open are left out

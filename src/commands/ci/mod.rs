@@ -13,7 +13,7 @@ mod inputs;
 mod job;
 mod posting;
 mod proposal;
-mod push;
+pub(super) mod push;
 mod review;
 mod threads;
 mod trusted_policy;

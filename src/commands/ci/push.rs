@@ -7,11 +7,11 @@ use crate::git::{Git, more_configuration};
 use crate::secret::Secret;
 
 /// Who commits in CI.
-pub(super) const COMMITTER: (&str, &str) =
+pub(in crate::commands) const COMMITTER: (&str, &str) =
     ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com");
 
 /// The trailer that names the tree of a commit of ours: a commit that somebody amended has another one.
-pub(super) const TREE: &str = "Qwen-Tree";
+pub(in crate::commands) const TREE: &str = "Qwen-Tree";
 
 /// The most commits of a branch of ours.
 const MOST_COMMITS: usize = 50;
@@ -21,24 +21,24 @@ const UPLOAD: &str = "--upload-pack=git-upload-pack";
 const RECEIVE: &str = "--receive-pack=git-receive-pack";
 
 /// Where a commit goes.
-pub(super) struct Push<'a> {
-    pub(super) git: Git,
+pub(in crate::commands) struct Push<'a> {
+    pub(in crate::commands) git: Git,
     /// Without `refs/heads/`.
-    pub(super) branch: &'a str,
+    pub(in crate::commands) branch: &'a str,
     /// Branches that are never pushed to.
-    pub(super) kept: &'a [String],
+    pub(in crate::commands) kept: &'a [String],
     /// Commits that are not ours to judge: what the branch began from.
-    pub(super) below: &'a [String],
+    pub(in crate::commands) below: &'a [String],
     /// For a server that the checkout has no credentials for.
-    pub(super) token: Option<&'a Secret>,
+    pub(in crate::commands) token: Option<&'a Secret>,
     /// `GITHUB_SERVER_URL`.
-    pub(super) server: Option<&'a str>,
+    pub(in crate::commands) server: Option<&'a str>,
 }
 
 impl Push<'_> {
     /// Returns what the branch is on the remote now: `None` if it is not there. A branch that people work on is
     /// refused, and so is one that the rest of the project rests on.
-    pub(super) fn look(&self) -> Result<Option<String>, DeliverError> {
+    pub(in crate::commands) fn look(&self) -> Result<Option<String>, DeliverError> {
         let reference = format!("refs/heads/{}", self.branch);
         self.check_name(&reference)?;
         let Some(tip) = self.tip(&reference)? else { return Ok(None) };
@@ -113,14 +113,19 @@ impl Push<'_> {
     }
 
     /// Tells whether the branch has this very change already: an earlier delivery of the same run put it there.
-    pub(super) fn is_there(&self, tip: &str, commit: &str) -> bool {
-        let of =
-            |commit: &str| self.git.line(&["log", "-1", "--no-show-signature", "--format=%T%n%P%n%B", commit], b"");
-        matches!((of(tip), of(commit)), (Ok(one), Ok(other)) if one == other)
+    pub(in crate::commands) fn is_there(&self, tip: &str, commit: &str) -> bool {
+        // The object itself: of a shallow one, `git log` does not know the parents.
+        let of = |commit: &str| -> Option<String> {
+            let object = self.git.line(&["cat-file", "commit", commit], b"").ok()?;
+            let (head, message) = object.split_once("\n\n")?;
+            let kept = head.lines().filter(|line| line.starts_with("tree ") || line.starts_with("parent "));
+            Some(kept.chain([message]).collect::<Vec<_>>().join("\n"))
+        };
+        of(tip).is_some_and(|there| of(commit) == Some(there))
     }
 
     /// Returns the last commit of a branch that is somebody's, with what is needed to compare it.
-    pub(super) fn look_at_head(&self) -> Result<Option<String>, DeliverError> {
+    pub(in crate::commands) fn look_at_head(&self) -> Result<Option<String>, DeliverError> {
         let reference = format!("refs/heads/{}", self.branch);
         self.check_name(&reference)?;
         let Some(tip) = self.tip(&reference)? else { return Ok(None) };
@@ -130,7 +135,7 @@ impl Push<'_> {
     }
 
     /// Says that the branch is not as it was when the change was made.
-    pub(super) fn moved(&self) -> DeliverError {
+    pub(in crate::commands) fn moved(&self) -> DeliverError {
         DeliverError::conflict(
             format!("{} has newer commits than the change was made for", self.branch),
             "run both jobs again",
@@ -138,7 +143,7 @@ impl Push<'_> {
     }
 
     /// Pushes a commit, if the branch is still what [`Push::look`] saw.
-    pub(super) fn push(&self, commit: &str, expected: Option<&str>) -> Result<(), DeliverError> {
+    pub(in crate::commands) fn push(&self, commit: &str, expected: Option<&str>) -> Result<(), DeliverError> {
         let reference = format!("refs/heads/{}", self.branch);
         let lease = format!("--force-with-lease={reference}:{}", expected.unwrap_or_default());
         let refspec = format!("{commit}:{reference}");

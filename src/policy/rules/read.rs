@@ -1,7 +1,7 @@
 //! Makes rules of a policy file.
 
 use super::{
-    DeliveryRules, GitHubRules, List, McpRules, NameRules, NetworkRules, PathRules, ReadRules, Rule, Rules,
+    BatchRules, DeliveryRules, GitHubRules, List, McpRules, NameRules, NetworkRules, PathRules, ReadRules, Rule, Rules,
     SandboxRules, SecretRules, ShellRules, WriteRules,
 };
 use crate::base::{Diagnostic, Spanned};
@@ -34,6 +34,7 @@ impl Rules {
                 on_deny: file.on_deny,
                 untrusted_input: file.untrusted_input,
                 github: from.github(file.github.unwrap_or_default())?,
+                batch: from.batch(file.batch.unwrap_or_default())?,
             },
             limits: limits(file.limits.unwrap_or_default()),
         })
@@ -76,11 +77,25 @@ impl Source<'_> {
         Ok(located(globs?, self.0, key))
     }
 
-    fn github(self, github: file::GitHubFile) -> Result<GitHubRules, Diagnostic> {
+    fn plain_globs(self, list: Option<Vec<String>>, key: &str) -> Result<Option<Vec<Glob>>, Diagnostic> {
         let compile = |text: String| {
-            Glob::new(&text).map_err(|message| Diagnostic::of_file(self.0, format!("`github.labels`: {message}")))
+            Glob::new(&text).map_err(|message| Diagnostic::of_file(self.0, format!("`{key}`: {message}")))
         };
-        let labels = github.labels.map(|labels| labels.into_iter().map(compile).collect()).transpose()?;
+        list.map(|list| list.into_iter().map(compile).collect()).transpose()
+    }
+
+    fn batch(self, batch: file::BatchFile) -> Result<BatchRules, Diagnostic> {
+        Ok(BatchRules {
+            items: batch.items,
+            jobs: batch.jobs,
+            total_cost_usd: batch.total_cost_usd,
+            total_wall_time: batch.total_wall_time.map(|limit| limit.0),
+            repositories: self.plain_globs(batch.repos.unwrap_or_default().allow, "batch.repos.allow")?,
+        })
+    }
+
+    fn github(self, github: file::GitHubFile) -> Result<GitHubRules, Diagnostic> {
+        let labels = self.plain_globs(github.labels, "github.labels")?;
         Ok(GitHubRules { allow: github.allow, labels, max_inline: github.max_inline })
     }
 

@@ -42,7 +42,7 @@ pub fn machine() -> &'static Path {
 }
 
 /// A policy, and warnings about its sources.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PolicySelection {
     /// The policy.
     pub policy: Policy,

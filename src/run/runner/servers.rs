@@ -45,7 +45,7 @@ pub struct ServerOptions<'a> {
 }
 
 /// The servers to start, and messages about the others.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ServerSelection {
     /// The servers to start, in the order of the settings.
     pub configs: Vec<Config>,

@@ -1,7 +1,9 @@
 //! The last stage: what the model is shown, and what of it is masked.
 
+use std::sync::PoisonError;
+
 use super::item::Item;
-use super::shared::Shared;
+use super::shared::{KnownContext, Shared};
 use crate::cli::prompt::Prompt;
 use crate::cli::run::{FromHook, FromJob};
 use crate::model::Part;
@@ -103,21 +105,31 @@ async fn expand(prompt: &mut Prompt, commands: &Commands, mcp: &Servers) -> Resu
     Ok(())
 }
 
-/// Reads the context files.
+/// Reads the context files, once for all items: what an edit changes meanwhile is for the next batch, and the prompts of
+/// all items begin with the same bytes.
 fn context(shared: &Shared, item: &mut Item) -> Result<Vec<(String, String)>, SetupError> {
     if item.arguments.context.bare {
         return Ok(Vec::new());
     }
-    let (context, problems) = context::gather(&ContextSources {
-        home: shared.environment.home.as_deref(),
-        top: shared.place.top(),
-        workspace: shared.place.root(),
-        project: shared.trusted.source(),
-        settings: &shared.settings,
-        policy: &item.rules.policy,
-    });
-    item.skipped(problems)?;
-    Ok(context)
+    let policy = item.rules.policy.facts().sha256;
+    let mut known = shared.found.context.lock().unwrap_or_else(PoisonError::into_inner);
+    let context = match known.as_ref().filter(|known| known.policy == policy) {
+        Some(known) => known.clone(),
+        None => {
+            let (files, problems) = context::gather(&ContextSources {
+                home: shared.environment.home.as_deref(),
+                top: shared.place.top(),
+                workspace: shared.place.root(),
+                project: shared.trusted.source(),
+                settings: &shared.settings,
+                policy: &item.rules.policy,
+            });
+            known.insert(KnownContext { policy, files, problems }).clone()
+        }
+    };
+    drop(known);
+    item.skipped(context.problems)?;
+    Ok(context.files)
 }
 
 fn system_prompt(item: &Item, context: &[(String, String)], mcp: &Servers) -> Result<String, Failure> {

@@ -1,6 +1,7 @@
 //! The first stage: what does not differ between the items of a batch.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use super::modes::{approval_mode, builtin_of, delivery_mode};
 use crate::cli::RunArgs;
@@ -45,8 +46,28 @@ pub struct Shared {
     pub cache: Option<PathBuf>,
     /// What the owner should know.
     pub warnings: Vec<String>,
+    /// What the first item finds out for the others.
+    pub(super) found: Found,
+}
+
+/// What the first item finds out for the others.
+#[derive(Default)]
+pub(super) struct Found {
+    /// The context files.
+    pub(super) context: Mutex<Option<KnownContext>>,
     /// Isolation is tried out meanwhile.
     _probing: Option<Ahead>,
+}
+
+/// Context files that were read, for all items with the same policy.
+#[derive(Debug, Clone)]
+pub(super) struct KnownContext {
+    /// The digest of the policy that let them be read.
+    pub(super) policy: String,
+    /// Names with texts.
+    pub(super) files: Vec<(String, String)>,
+    /// Warnings.
+    pub(super) problems: Vec<String>,
 }
 
 impl Shared {
@@ -102,7 +123,7 @@ impl Shared {
             policy,
             cache,
             warnings,
-            _probing: probing,
+            found: Found { context: Mutex::default(), _probing: probing },
         })
     }
 
@@ -114,6 +135,28 @@ impl Shared {
         let policy = rules.choose(&self.place, &self.environment)?.policy;
         delivery_mode(Some(asked), self.mode, &policy, None, &mut Vec::new())?;
         Ok(policy)
+    }
+
+    /// Returns the same for work in another place, of which nothing is trusted: settings, policy and servers stay those of
+    /// this one.
+    pub fn elsewhere(&self, place: Place) -> Result<Shared, Failure> {
+        let why_not = "it was cloned for a batch".to_owned();
+        let trusted = Trusted { checkout: false, tree: None, asks: false, is_change: true, why_not };
+        ignore(&place, &trusted, &self.settings)?;
+        Ok(Shared {
+            place,
+            trusted,
+            settings: self.settings.clone(),
+            environment: self.environment.clone(),
+            mode: self.mode,
+            servers: self.servers.clone(),
+            included: self.included.clone(),
+            lists: self.lists.clone(),
+            policy: self.policy.clone(),
+            cache: self.cache.clone(),
+            warnings: self.warnings.clone(),
+            found: Found::default(),
+        })
     }
 
     /// Returns the value of `$HOME`.

@@ -1,0 +1,326 @@
+//! Pushes the change of each item to a branch of its own repository, and opens its pull request.
+
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::branches::template_names;
+use super::chosen::{Chosen, order, part};
+use super::destination::Destination;
+use super::error::{BatchError, DeliverBatchError};
+use super::opened::Batch;
+use crate::base::private_file;
+use crate::batch::item::Item;
+use crate::batch::repository::Address;
+use crate::cli::batch_directory::DeliverArgs;
+use crate::commands::batch::clones::Clones;
+use crate::commands::ci::push::{COMMITTER, Push, TREE};
+use crate::commands::console::print;
+use crate::deliver::inert::inert;
+use crate::deliver::{Delivery, Person};
+use crate::emit::safe::one_line;
+use crate::emit::words::commit;
+use crate::emit::{Format, to_line};
+use crate::exit::Exit;
+use crate::git::server;
+use crate::github::{GitHub, GitHubError, Proposed};
+use crate::policy::Policy;
+use crate::run::Failure;
+use crate::run::finish::apply::{Fit, Request, apply};
+use crate::run::place::Place;
+use crate::secret::Secret;
+use crate::settings::Environment;
+use crate::workspace::temporary::Temporary;
+
+/// The file of a batch's directory with what was pushed.
+const LOG: &str = "deliver.jsonl";
+
+/// Characters of an answer in the text of a pull request.
+const ANSWER: usize = 4_000;
+
+/// What was done for an item: a line of the log.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Pushed {
+    key: String,
+    /// The digest of the change.
+    patch_sha256: String,
+    branch: String,
+    /// The commit on the server; `None`: the change is there already.
+    commit: Option<String>,
+    /// The page of its pull request.
+    pull_request: Option<String>,
+}
+
+/// What all items have in common.
+struct Pushing<'a> {
+    batch: &'a Batch,
+    arguments: &'a DeliverArgs,
+    environment: &'a Environment,
+    policy: Policy,
+    /// Where repositories are cloned; `None`: the items are about the workspace.
+    clones: Option<Clones>,
+    items: HashMap<String, Item>,
+    token: Option<Secret>,
+    github: Option<GitHub>,
+}
+
+/// Pushes the changes, a line each. One that cannot be pushed does not keep the others from it.
+pub(super) async fn run(
+    batch: &Batch,
+    chosen: &[Chosen],
+    arguments: &DeliverArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let mut pushing = Pushing::open(batch, chosen, arguments, environment)?;
+    let template = arguments.combine.branch_each.as_deref();
+    let names = template_names(batch, chosen, template)?;
+    let path = batch.directory().ok_or(BatchError::NoDirectory)?.join(LOG);
+    let known = read_log(&path)?;
+    let mut exit = Exit::Ok;
+    for (one, name) in chosen.iter().zip(names) {
+        let sha256 = one.ended.product.patch_sha256.clone().unwrap_or_default();
+        let line = Pushed { key: one.item.key.clone(), patch_sha256: sha256, branch: name, ..Pushed::default() };
+        let done = known.iter().find(|known| {
+            (&known.key, &known.patch_sha256, &known.branch) == (&line.key, &line.patch_sha256, &line.branch)
+                && (known.pull_request.is_some() || known.commit.is_none() || !arguments.pull_request)
+        });
+        let (pushed, failure) = match done {
+            Some(done) => (done.clone(), None),
+            None => match pushing.one(one, line.clone()).await {
+                Ok(pushed) => {
+                    append(&path, &pushed)?;
+                    (pushed, None)
+                }
+                Err((pushed, failure)) => {
+                    // A branch that is there is noted: only its pull request is missing.
+                    if pushed.commit.is_some() {
+                        append(&path, &pushed)?;
+                    }
+                    (pushed, Some(failure))
+                }
+            },
+        };
+        print(out, &(shown(&pushed, failure.as_ref(), arguments.output_format) + "\n"))?;
+        if let Some(failure) = failure {
+            exit = exit.or_worse(failure.exit);
+            if failure.error.retryable {
+                // The next one would meet the same limit.
+                break;
+            }
+        }
+    }
+    Ok(exit)
+}
+
+fn shown(pushed: &Pushed, failure: Option<&Failure>, format: Format) -> String {
+    let (key, name) = (one_line(&pushed.key), one_line(&pushed.branch));
+    let error = failure.map(|failure| &failure.error.message);
+    match format {
+        Format::Json | Format::StreamJson | Format::Result => {
+            let mut value = serde_json::to_value(pushed).unwrap_or_default();
+            value["error"] = serde_json::json!(error);
+            to_line(&value)
+        }
+        Format::Text | Format::Patch => match (error, &pushed.commit) {
+            (Some(why), _) => format!("fail {key} {name}: {}", one_line(why)),
+            (None, None) => format!("ok {key} nothing to do: already applied"),
+            (None, Some(id)) => {
+                let url = pushed.pull_request.as_ref().map(|url| format!(" {}", one_line(url))).unwrap_or_default();
+                format!("ok {key} {name} {}{url}", commit(id))
+            }
+        },
+    }
+}
+
+fn read_log(path: &std::path::Path) -> Result<Vec<Pushed>, BatchError> {
+    let unreadable = |cause| BatchError::Unreadable { path: path.display().to_string(), cause };
+    let text = crate::bounded::optional(crate::bounded::regular_text(path, crate::bounded::PRODUCT));
+    // A line that a kill has cut off is of a change that is pushed again, which changes nothing.
+    let lines = text.map_err(unreadable)?.unwrap_or_default();
+    Ok(lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+fn append(path: &std::path::Path, pushed: &Pushed) -> Result<(), Failure> {
+    let written = private_file::append(path, (to_line(pushed) + "\n").as_bytes());
+    let unwritten = |error| Failure::output(format!("cannot write {}: {error}", path.display()));
+    written.map_err(unwritten)
+}
+
+impl<'a> Pushing<'a> {
+    fn open(
+        batch: &'a Batch,
+        chosen: &[Chosen],
+        arguments: &'a DeliverArgs,
+        environment: &'a Environment,
+    ) -> Result<Pushing<'a>, Failure> {
+        let description = batch.parts.first().map(|part| &part.description).ok_or(BatchError::NoDirectory)?;
+        let of_repositories = description.source.kind == "repos";
+        if !of_repositories && arguments.combine.branch_each.is_none() {
+            return Err(DeliverBatchError::PushWhat.into());
+        }
+        let given = ["QWEN_GIT_TOKEN", "GITHUB_TOKEN"].iter().find_map(|name| environment.value(name));
+        let token = given.map(|text| Secret::parse(&text)).transpose();
+        let token = token.map_err(|error| DeliverBatchError::Token(error.to_string()))?;
+        if arguments.pull_request && token.is_none() {
+            return Err(DeliverBatchError::NoToken.into());
+        }
+        let place = Place::open(arguments.workspace.cd.as_deref(), environment)?;
+        // Also for clones it is that of the directory in which the command was called.
+        let policy = place.policy(arguments.policy.as_deref(), true, environment)?.policy;
+        let clones = match of_repositories {
+            true => {
+                let cache = place.cache(environment);
+                let programs = place.checkout.programs.clone();
+                Some(Clones::open(cache, programs, environment, &format!("deliver {}", description.batch_id))?)
+            }
+            false => None,
+        };
+        let keys: HashSet<&str> = chosen.iter().map(|one| one.item.key.as_str()).collect();
+        let items = if of_repositories { batch.items_of(&keys)? } else { HashMap::new() };
+        Ok(Pushing { batch, arguments, environment, policy, clones, items, token, github: None })
+    }
+
+    /// Pushes the change of an item. What was done is told also if the rest fails.
+    async fn one(&mut self, one: &Chosen, mut line: Pushed) -> Result<Pushed, (Pushed, Failure)> {
+        let done = async {
+            let flags = &self.arguments.combine;
+            let own = self.cloned(one).await?;
+            let directory = own.as_ref().map(|(_, path)| path.as_path()).or(self.arguments.workspace.cd.as_deref());
+            let place = Place::open(directory, self.environment)?;
+            let address = self.address(one, &place)?;
+            if address.host.is_some() && self.clones.is_some() && !self.policy.may_clone(&address.key) {
+                return Err(DeliverBatchError::NotAllowed(address.key).into());
+            }
+            let to = Destination::open(&place, &self.policy, self.environment, flags)?;
+            let base = to.site().repository.and_then(|repository| repository.branch.clone());
+            line.commit = self.push(one, &line.branch, &to, &address, base.as_deref())?;
+            if self.arguments.pull_request && line.commit.is_some() {
+                let base = base.ok_or(DeliverBatchError::NoBase)?;
+                line.pull_request = Some(self.propose(one, &line.branch, &base, &address).await?);
+            }
+            Ok(())
+        };
+        let done: Result<(), Failure> = done.await;
+        match done {
+            Ok(()) => Ok(line),
+            Err(failure) => Err((line, failure)),
+        }
+    }
+
+    async fn cloned(&self, one: &Chosen) -> Result<Option<(Temporary, PathBuf)>, Failure> {
+        let Some(clones) = &self.clones else { return Ok(None) };
+        let item = self.items.get(&one.item.key).ok_or(BatchError::NoDirectory)?;
+        let directory = clones.directory()?;
+        let path = clones.cloned(item, directory.path()).await?;
+        Ok(Some((directory, path)))
+    }
+
+    /// Returns where the change goes: the item's repository, or the workspace's `origin`.
+    fn address(&self, one: &Chosen, place: &Place) -> Result<Address, Failure> {
+        let url = match self.items.get(&one.item.key) {
+            Some(item) => item.field("url").and_then(|url| url.as_str()).map(str::to_owned),
+            None => place.repository().and_then(|repository| {
+                repository.git().line(&["config", "--get", "remote.origin.url"], b"").ok()
+            }),
+        };
+        let url = url.ok_or(DeliverBatchError::NoOrigin)?;
+        Ok(Address::parse(&url).map_err(|error| DeliverBatchError::Address(error.to_string()))?)
+    }
+
+    /// Commits the change on a branch of a name of our own, and pushes it under the name that it is to have.
+    fn push(
+        &self,
+        one: &Chosen,
+        name: &str,
+        to: &Destination<'_>,
+        address: &Address,
+        base: Option<&str>,
+    ) -> Result<Option<String>, Failure> {
+        let (rules, site) = (to.rules(), to.site());
+        let repository = site.repository.ok_or(DeliverBatchError::NoRepository)?;
+        let own = Temporary::outside("push-", site.root).map_err(DeliverBatchError::Temporary)?;
+        let git = server::git(repository, own.path()).map_err(DeliverBatchError::Temporary)?;
+        let server = address.host.as_ref().map(|host| format!("https://{host}"));
+        let kept: Vec<String> = base.map(str::to_owned).into_iter().collect();
+        let below: Vec<String> = repository.head.iter().cloned().collect();
+        let (token, server) = (self.token.as_ref(), server.as_deref());
+        let push = Push { git, branch: name, kept: &kept, below: &below, token, server };
+        let expected = push.look()?;
+        let local = format!("qwen-push-{}", to.run_id);
+        let patch = part(self.batch, one)?;
+        let description = &self.batch.parts.first().ok_or(BatchError::NoDirectory)?.description;
+        let mut order = order(self.arguments.combine.message.as_deref(), description, std::slice::from_ref(one))?;
+        let committer = Person { name: COMMITTER.0.to_owned(), email: COMMITTER.1.to_owned() };
+        (order.author, order.committer) = (Some(committer.clone()), Some(committer));
+        order.tree_trailer = Some(TREE);
+        let request = Request {
+            input: &patch.patch,
+            wanted: None,
+            digest: patch.sha256.as_deref(),
+            fit: Fit::Merge,
+            how: Delivery::Branch { name: local.clone(), order },
+            max_files: None,
+            max_patch_bytes: None,
+        };
+        let Some(commit) = apply(&request, &rules, &site)?.delivered.commit else { return Ok(None) };
+        let there = expected.clone().filter(|tip| push.is_there(tip, &commit));
+        let pushed = if there.is_some() { Ok(()) } else { push.push(&commit, expected.as_deref()) };
+        // The commit is on the server or nowhere.
+        let _gone = repository.git().run(&["update-ref", "-d", &format!("refs/heads/{local}"), &commit], b"");
+        pushed?;
+        Ok(Some(there.unwrap_or(commit)))
+    }
+
+    /// Opens the pull request of a branch, or brings it up to date, and returns its page.
+    async fn propose(
+        &mut self,
+        one: &Chosen,
+        branch: &str,
+        base: &str,
+        address: &Address,
+    ) -> Result<String, Failure> {
+        let description = &self.batch.parts.first().ok_or(BatchError::NoDirectory)?.description;
+        let order = order(self.arguments.combine.message.as_deref(), description, std::slice::from_ref(one))?;
+        let title = order.message.lines().next().unwrap_or_default().to_owned();
+        let answer = match &one.ended.product.output {
+            serde_json::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let answer: String = inert(&answer).chars().take(ANSWER).collect();
+        let body = format!("{answer}\n\n{}", order.message.lines().skip(1).collect::<Vec<_>>().join("\n"));
+        let failed = |error: GitHubError| {
+            let error = DeliverBatchError::GitHub { later: error.may_pass(), message: error.to_string() };
+            Failure::from(error)
+        };
+        let repository = format!("{}/{}", address.owner, address.name);
+        let github = match self.github.take() {
+            Some(github) => github.about(&repository).map_err(failed)?,
+            None => GitHub::new(&self.api(address)?, &repository, self.token.clone()).map_err(failed)?,
+        };
+        let proposed = Proposed {
+            head: branch,
+            base,
+            title: &title,
+            body: body.trim(),
+            draft: self.arguments.draft,
+            labels: &[],
+        };
+        let opened = github.propose(&proposed).await;
+        self.github = Some(github);
+        Ok(opened.map_err(failed)?.url)
+    }
+
+    fn api(&self, address: &Address) -> Result<String, DeliverBatchError> {
+        if let Some(api) = self.environment.value("GITHUB_API_URL") {
+            return Ok(api);
+        }
+        match address.host.as_deref() {
+            Some("github.com") => Ok("https://api.github.com".to_owned()),
+            Some(host) => Ok(format!("https://{host}/api/v3")),
+            None => Err(DeliverBatchError::NoOrigin),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Tests `qwen batch deliver --push`: a branch and a pull request for each repository, once, from a job without a model.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::github::{GitHub, TOKEN, Trouble};
+use crate::support::{Outcome, Project, Server, call, say};
+
+const UPGRADE: &str = "\
+recipe: 1
+name: upgrade
+description: Upgrade a repository.
+prompt: 'Upgrade this repository.'
+needs: {read: ['**'], write: ['**'], create: ['**'], tools: [read_file, write_file]}
+output: {kind: changes}
+";
+
+/// A batch over one repository, `o/r`, that has run.
+struct Done {
+    project: Project,
+    github: GitHub,
+    digest: String,
+}
+
+fn sh(project: &Project, script: &str) -> String {
+    let output = Command::new("sh")
+        .args(["-ec", script])
+        .current_dir(project.beside("."))
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn done() -> Done {
+    let answer = |request: &Value| match request["messages"].as_array().unwrap().len() {
+        2 => call("write_file", json!({"file_path": "version.txt", "content": "version 2\n"})),
+        _ => say("It is version 2 now, @everyone."),
+    };
+    let project = Project::new()
+        .file("repos.txt", "../o/r.git\n")
+        .file("upgrade.yaml", UPGRADE)
+        .served_by(Server::answering(answer));
+    sh(
+        &project,
+        "mkdir o; git init -q --bare -b main o/r.git; git init -q -b main first; cd first
+        git config user.email a@b; git config user.name a; echo 'version 1' > version.txt; git add -A; git commit -qm one
+        git push -q ../o/r.git main",
+    );
+    let run = project.qwen(&["batch", "--repos", "repos.txt", "--recipe", "./upgrade.yaml", "--out", "out"]);
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    let digest = qwen_run::base::digest::sha256(project.read("out/summary.json").as_bytes());
+    let github = GitHub::start(&project.beside("o/r.git"));
+    let project = project.env("GITHUB_API_URL", &github.url).env("QWEN_GIT_TOKEN", TOKEN);
+    Done { project, github, digest }
+}
+
+impl Done {
+    fn push(&self, more: &[&str]) -> Outcome {
+        let arguments = ["batch", "deliver", "out", "--push", "--sha256", &self.digest, "--branch-each", "qwen/{name}"];
+        self.project.qwen(&[&arguments[..], more].concat())
+    }
+
+    fn tip(&self) -> String {
+        self.github.state().tip("qwen/upgrade")
+    }
+}
+
+#[test]
+fn each_repository_gets_a_branch_and_one_pull_request() {
+    let done = done();
+    let requests = done.project.server().requests().len();
+    let run = done.push(&["--pull-request", "--draft"]);
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    assert!(run.stdout.starts_with("ok ../o/r.git qwen/upgrade "), "{}", run.stdout);
+    assert_eq!(sh(&done.project, "git -C o/r.git show qwen/upgrade:version.txt"), "version 2\n");
+    {
+        let state = done.github.state();
+        let pulls: Vec<_> = state.pulls.values().collect();
+        assert_eq!(pulls.len(), 1);
+        assert_eq!((pulls[0].head_ref.as_str(), pulls[0].base_ref.as_str(), pulls[0].draft), ("qwen/upgrade", "main", true));
+        assert!(pulls[0].body.contains("It is version 2 now") && !pulls[0].body.contains("@everyone"), "{}", pulls[0].body);
+    }
+    let (tip, asked) = (done.tip(), done.github.asked().len());
+    let again = done.push(&["--pull-request", "--draft"]);
+    assert_eq!((again.code, done.tip()), (0, tip), "{}", again.stdout);
+    assert_eq!(done.github.writes_since(asked), [] as [&str; 0]);
+    assert_eq!(done.project.server().requests().len(), requests, "no model is asked");
+    assert!(sh(&done.project, "git -C o/r.git for-each-ref --format='%(refname)'").lines().count() == 2);
+}
+
+#[test]
+fn a_branch_without_a_pull_request_gets_one_and_the_branch_stays() {
+    let done = done();
+    assert_eq!(done.push(&[]).code, 0);
+    let tip = done.tip();
+    assert_eq!(done.github.state().pulls.len(), 0);
+    let run = done.push(&["--pull-request"]);
+    assert_eq!((run.code, done.tip()), (0, tip), "{}{}", run.stdout, run.stderr);
+    assert_eq!(done.github.state().pulls.len(), 1);
+    // What was lost of the log changes nothing.
+    std::fs::remove_file(done.project.root().join("out/deliver.jsonl")).unwrap();
+    assert_eq!(done.push(&["--pull-request"]).code, 0);
+    assert_eq!(done.github.state().pulls.len(), 1);
+}
+
+#[test]
+fn a_limit_is_waited_for_and_one_that_lasts_ends_with_75() {
+    let limit = |seconds: &str| {
+        let headers = vec![("retry-after", seconds.to_owned())];
+        Trouble::Status(403, headers, "You have exceeded a secondary rate limit.")
+    };
+    let done = done();
+    done.github.trouble("POST /repos/o/r/pulls", limit("181"));
+    let run = done.push(&["--pull-request"]);
+    assert_eq!(run.code, 75, "{}{}", run.stdout, run.stderr);
+    assert!(run.stdout.starts_with("fail ../o/r.git qwen/upgrade: "), "{}", run.stdout);
+    let log: Value = serde_json::from_str(done.project.read("out/deliver.jsonl").lines().next().unwrap()).unwrap();
+    assert!(log["commit"].is_string() && log["pull_request"].is_null(), "{log}");
+    done.github.trouble("POST /repos/o/r/pulls", limit("0"));
+    let run = done.push(&["--pull-request"]);
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    assert_eq!(done.github.state().pulls.len(), 1);
+}
+
+#[test]
+fn an_open_pull_request_is_brought_up_to_date() {
+    let done = done();
+    assert_eq!(done.push(&[]).code, 0);
+    done.github.state().open_pull(7, "qwen/upgrade", "main");
+    let run = done.push(&["--pull-request"]);
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    assert_eq!(done.github.state().pulls.len(), 1);
+    assert!(done.github.state().pulls[&7].body.contains("version 2"));
+}
+
+#[test]
+fn nothing_is_pushed_that_the_digest_does_not_vouch_for_or_that_is_somebody_s_work() {
+    let done = done();
+    let arguments = ["batch", "deliver", "out", "--push", "--branch-each", "qwen/{name}"];
+    let run = done.project.qwen(&arguments);
+    assert!(run.code == 63 && run.stderr.contains("--push without --sha256"), "{}", run.stderr);
+    let run = done.project.qwen(&[&arguments[..], &["--sha256", &"0".repeat(64)]].concat());
+    assert_eq!(run.code, 63, "{}", run.stderr);
+    let run = done.project.qwen(&["batch", "deliver", "out", "--apply"]);
+    assert!(run.code == 42 && run.stderr.contains("the items are repositories"), "{}", run.stderr);
+    let to_main = ["batch", "deliver", "out", "--push", "--sha256", &done.digest, "--branch-each", "main"];
+    assert_eq!(done.project.qwen(&to_main).code, 60);
+    sh(&done.project, "git -C first push -q ../o/r.git main:qwen/upgrade");
+    let before = done.tip();
+    let run = done.push(&[]);
+    assert_eq!((run.code, done.tip()), (63, before), "{}{}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("qwen/upgrade has work by a ("), "{}", run.stdout);
+    let changed = done.project.root().join("out/items.jsonl");
+    let text = std::fs::read_to_string(&changed).unwrap();
+    std::fs::write(&changed, text.replace("../o/r.git", "../o/x.git")).unwrap();
+    assert_eq!(done.push(&[]).code, 63, "another address is not vouched for");
+}
