@@ -166,3 +166,23 @@ fn more_cases_come_from_a_file_and_some_are_chosen() {
         assert!(outcome.stderr.contains(message), "{more:?}: {}", outcome.stderr);
     }
 }
+
+#[test]
+fn shards_make_the_same_evaluation_as_one_process() {
+    let server = model();
+    let project = project(&server, &CASES);
+    assert_eq!(eval(&project, &["--out", "whole", "-n", "2"]).code, 0);
+    let asked = server.requests().len();
+    for shard in ["1/3", "2/3"] {
+        let run = eval(&project, &["--out", "e", "-n", "2", "--shard", shard]);
+        assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+        assert!(run.stdout.contains(&format!("shard {shard}: ")), "{}", run.stdout);
+    }
+    let third = project.env("QWEN_SHARD_INDEX", "2").env("QWEN_SHARD_TOTAL", "3");
+    assert_eq!(eval(&third, &["--out", "e", "-n", "2", "--shard", "auto"]).code, 0);
+    assert_eq!(server.requests().len(), 2 * asked);
+    let merged = eval(&third, &["--out", "e", "-n", "2"]);
+    assert_eq!((merged.code, server.requests().len()), (0, 2 * asked), "{}", merged.stderr);
+    assert_eq!(evaluation(&third, "e"), evaluation(&third, "whole"));
+    assert_eq!(eval(&third, &["--out", "e", "--shard", "4/3"]).code, 42);
+}

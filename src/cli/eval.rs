@@ -34,6 +34,9 @@ pub struct EvalArgs {
     /// Judge the recordings in --out again, without a network
     #[arg(long)]
     pub replay: bool,
+    /// Make one shard of the runs: K of N, or what the CI system or scheduler says
+    #[arg(long, value_name = "K/N|auto", conflicts_with = "replay")]
+    pub shard: Option<String>,
     /// Most that all runs may cost, in US dollars
     #[arg(long, value_name = "USD", value_parser = dollars, conflicts_with = "replay")]
     pub total_cost_usd: Option<f64>,

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use crate::base::{CliError, Diagnostic};
+use crate::batch::shard::ShardError;
 use crate::commands::recipe_fixture::CaseError;
 use crate::exit::Exit;
 
@@ -46,6 +47,9 @@ pub(in crate::commands) enum EvalError {
     /// A case cannot be run or judged.
     #[error(transparent)]
     Case(#[from] CaseError),
+    /// There is no such shard.
+    #[error("--shard: {0}")]
+    Shard(ShardError),
     /// There is nothing to judge again.
     #[error("--replay: {0} has no recorded run of these cases")]
     NothingRecorded(String),
@@ -54,7 +58,9 @@ pub(in crate::commands) enum EvalError {
 impl CliError for EvalError {
     fn exit(&self) -> Exit {
         match self {
-            EvalError::CasesOfSeveral | EvalError::Twice(_) => Exit::Usage,
+            EvalError::CasesOfSeveral
+            | EvalError::Twice(_)
+            | EvalError::Shard(ShardError::Form(_) | ShardError::Nowhere) => Exit::Usage,
             EvalError::UnknownCase(_)
             | EvalError::NoCases(_)
             | EvalError::Unreadable { .. }
@@ -63,6 +69,7 @@ impl CliError for EvalError {
             | EvalError::Baseline { .. }
             | EvalError::Record { .. }
             | EvalError::OtherBatch(_)
+            | EvalError::Shard(_)
             | EvalError::NothingRecorded(_) => Exit::Input,
             EvalError::Link { .. } => Exit::Conflict,
             EvalError::Case(_) => Exit::Failed,
@@ -82,6 +89,7 @@ impl CliError for EvalError {
             EvalError::Record { .. } | EvalError::OtherBatch(_) => "name another directory with --out",
             EvalError::Link { .. } => "name a directory without links of a checkout on the way",
             EvalError::Case(_) => "correct the fixture of the case",
+            EvalError::Shard(_) => "write K/N, for example 1/8, or set QWEN_SHARD_INDEX (from 0) and QWEN_SHARD_TOTAL",
             EvalError::NothingRecorded(_) => "run the same command without --replay first",
         }))
     }

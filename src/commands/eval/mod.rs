@@ -19,6 +19,7 @@ use crate::batch::gates::Gates;
 use crate::batch::journal::{Journal, Keep};
 use crate::batch::pace::Limits;
 use crate::batch::plan::{self, Batch, Source};
+use crate::batch::shard::Shard;
 use crate::batch::tally::{Stop, Tally};
 use crate::bounded;
 use crate::checkouts::refuse_links;
@@ -54,15 +55,24 @@ pub(super) fn run(args: &EvalArgs, environment: &Environment, out: &mut dyn Writ
     let subjects = cases::subjects(args, environment, place.top())?;
     let baseline = args.gates.baseline.as_ref().map(|path| baseline(path, environment)).transpose()?;
     let models = models(args, environment);
-    let folder = open(args, &subjects, &models, environment, &place)?;
+    let shard = args.shard.as_deref().map(|text| Shard::named(text, &|name| environment.value(name))).transpose();
+    let shard = shard.map_err(EvalError::Shard)?;
+    let folder = open((args, shard), &subjects, &models, environment, &place)?;
     let planned = runs::planned(&subjects, &models, args.runs);
-    let left: Vec<Left> = planned.iter().map(|planned| planned.left(&folder, args.replay)).collect::<Result<_, _>>()?;
+    if shard.is_none() {
+        runs::gather(&planned, &folder)?;
+    }
+    let left = planned.iter().map(|planned| planned.left(&folder, args.replay, shard));
+    let left: Vec<Left> = left.collect::<Result<_, _>>()?;
     if args.replay && left.iter().all(|left| *left == Left::Nothing) {
         return Err(EvalError::NothingRecorded(args.out.display().to_string()).into());
     }
     let around = Surroundings::open(environment)?;
     let runs = Runs { planned: &planned, left: &left, folder: &folder, around: &around, environment };
-    let stopped = work(args, &runs, out)?;
+    let stopped = work(args, shard, &runs, out)?;
+    if let Some(shard) = shard {
+        return of_shard(shard, &runs, stopped, out);
+    }
     let outcomes = planned.iter().map(|planned| planned.outcome(&folder)).collect::<Result<Vec<_>, _>>()?;
     let names = models.iter().map(|model| runs::name(model.as_deref()).to_owned()).collect();
     let design = cases::design(&subjects, names, args.runs);
@@ -79,6 +89,19 @@ pub(super) fn run(args: &EvalArgs, environment: &Environment, out: &mut dyn Writ
         Some(failure) => Err(failure),
         None => Ok(Exit::of_code(evaluation.exit_code).unwrap_or(Exit::Failed)),
     }
+}
+
+/// Says how far a shard is. What the runs come to is said of all shards together.
+fn of_shard(shard: Shard, runs: &Runs<'_>, stopped: Option<Failure>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    if let Some(failure) = stopped {
+        return Err(failure);
+    }
+    let own = || runs.planned.iter().filter(|planned| shard.has(planned.item.n));
+    let left = own().map(|planned| planned.left(runs.folder, false, Some(shard)));
+    let left = left.collect::<Result<Vec<_>, _>>()?.into_iter().filter(|left| *left != Left::Nothing).count();
+    let all = own().count();
+    print(out, &format!("shard {shard}: {} of {all} runs done; the same command without --shard evaluates them\n", all - left))?;
+    Ok(if left == 0 { Exit::Ok } else { Exit::Unavailable })
 }
 
 /// Writes the evaluation to its directory, and prints it.
@@ -101,13 +124,14 @@ fn written(
 
 /// Opens the directory of an evaluation: a new one, or one that goes on.
 fn open(
-    args: &EvalArgs,
+    (args, shard): (&EvalArgs, Option<Shard>),
     subjects: &[Subject],
     models: &[Option<String>],
     environment: &Environment,
     place: &Place,
 ) -> Result<BatchFolder, Failure> {
-    let path = environment.cwd.join(&args.out);
+    let out = environment.cwd.join(&args.out);
+    let path = shard.map_or_else(|| out.clone(), |shard| out.join(shard.directory()));
     let shown = || args.out.display().to_string();
     refuse_links(&existing(&path).0.join(plan::files::BATCH), &checkouts(&place.checkout.around))
         .map_err(|cause| EvalError::Link { path: shown(), cause })?;
@@ -128,13 +152,19 @@ fn open(
         plan_sha256: plan.sha256(),
         plan,
         source: Source { kind: SOURCE.to_owned(), of: args.recipes.clone(), key: None },
+        shard: shard.map(Shard::facts),
         ..Batch::default()
     })?;
     Ok(folder)
 }
 
 /// Makes the runs that are left, several at a time. Returns what stopped them before their end.
-fn work(args: &EvalArgs, runs: &Runs<'_>, out: &mut dyn Write) -> Result<Option<Failure>, Failure> {
+fn work(
+    args: &EvalArgs,
+    shard: Option<Shard>,
+    runs: &Runs<'_>,
+    out: &mut dyn Write,
+) -> Result<Option<Failure>, Failure> {
     // What is only judged again is no part of the journal.
     let folder = (!args.replay).then_some(runs.folder);
     let mut list = ListWriter::begin(folder)?;
@@ -149,7 +179,8 @@ fn work(args: &EvalArgs, runs: &Runs<'_>, out: &mut dyn Write) -> Result<Option<
     let left = runs.planned.iter().zip(runs.left).filter(|(_, left)| **left != Left::Nothing);
     let queue: VecDeque<Turn> = left.map(|(planned, _)| Turn { n: planned.item.n, tries: 0, alone: false }).collect();
     let total = queue.len() as u64;
-    let totals = Totals { cost_usd: args.total_cost_usd, tokens: None };
+    let share = |total: f64| shard.map_or(total, |shard| total / f64::from(shard.of()));
+    let totals = Totals { cost_usd: args.total_cost_usd.map(share), tokens: None };
     let budget = Budget::open(totals, Totals::default(), journal.spent, Amount::default());
     let options = Options {
         jobs: args.jobs,

@@ -12,6 +12,7 @@ use crate::batch::budget::is_of_batch;
 use crate::batch::evaluation::{Outcome, Run, RunVerdict, happened};
 use crate::batch::item::Item;
 use crate::batch::plan::files;
+use crate::batch::shard::Shard;
 use crate::bounded;
 use crate::commands::recipe_case::CaseProject;
 use crate::commands::recipe_fixture::Surroundings;
@@ -25,6 +26,10 @@ use crate::run::place::Place;
 use crate::run::stages::Shared;
 use crate::settings::Environment;
 use crate::workspace::batch_folder::{BatchFolder, FolderError};
+use crate::workspace::batch_reader::BatchReader;
+
+/// The beginning of the name of a shard's directory.
+const SHARD: &str = "shard-";
 
 /// A run of a case with a model, and the item that it is in the batch.
 pub(super) struct Planned<'a> {
@@ -101,6 +106,26 @@ fn recording(folder: &BatchFolder, item: &Item) -> PathBuf {
     folder.path().join(files::OF_ITEMS).join(format!("{}.jsonl", item.stem()))
 }
 
+/// Takes over the runs that shards of this evaluation have recorded below its directory.
+pub(super) fn gather(planned: &[Planned<'_>], folder: &BatchFolder) -> Result<(), Failure> {
+    let unreadable = |cause| EvalError::Unreadable { path: folder.path().display().to_string(), cause };
+    let shards = BatchReader::open(folder.path()).and_then(|reader| reader.below(SHARD)).map_err(unreadable)?;
+    for item in planned.iter().map(|planned| &planned.item) {
+        for shard in &shards {
+            if read(folder, item)?.is_some() {
+                break;
+            }
+            let Some(record) = shard.item_file(&record_name(item)).map_err(unreadable)? else { continue };
+            let recording = format!("{}.jsonl", item.stem());
+            if let Some(bytes) = shard.item_file(&recording).map_err(unreadable)? {
+                folder.keep(&recording, &bytes)?;
+            }
+            folder.keep(&record_name(item), &record)?;
+        }
+    }
+    Ok(())
+}
+
 /// What is left to do for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
@@ -115,7 +140,15 @@ pub(super) enum Left {
 impl Planned<'_> {
     /// Decides what is left to do. A run that did not happen, or of another recipe, is made anew; one whose case expects
     /// something else today is judged again.
-    pub(super) fn left(&self, folder: &BatchFolder, replay: bool) -> Result<Left, EvalError> {
+    pub(super) fn left(
+        &self,
+        folder: &BatchFolder,
+        replay: bool,
+        shard: Option<Shard>,
+    ) -> Result<Left, EvalError> {
+        if shard.is_some_and(|shard| !shard.has(self.item.n)) {
+            return Ok(Left::Nothing);
+        }
         let is_recorded = recording(folder, &self.item).is_file();
         if replay {
             return Ok(if is_recorded { Left::Judging } else { Left::Nothing });
