@@ -19,6 +19,7 @@
     reason = "a program that makes projects, starts programs and prints a table"
 )]
 
+mod batch;
 mod conversation;
 mod inside;
 mod mcp;
@@ -66,6 +67,7 @@ const KINDS: &[(&str, Measure)] = &[
     ("tree", inside::tree),
     ("recipe", inside::recipe),
     ("mcp", mcp::mcp),
+    ("batch", batch::batch),
 ];
 
 fn main() -> ExitCode {
