@@ -61,6 +61,7 @@ mod policy_cases;
 mod policy_verbs;
 mod preconditions;
 mod qwen_code;
+mod recipe_commands;
 mod recipe_errors;
 mod recipe_eval;
 mod recipe_tests;

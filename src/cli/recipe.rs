@@ -33,7 +33,7 @@ pub enum RecipeVerb {
         /// The recipe
         #[arg(value_name = "NAME|FILE")]
         recipe: String,
-        /// Print the rendered prompt; [context.NAME] marks what a run gathers
+        /// Gather the inputs and print the first message of a run, byte for byte
         #[arg(long)]
         prompt: bool,
         /// Print the rendered commands that the recipe runs

@@ -51,6 +51,9 @@ pub struct RunArgs {
     /// Set where a hook of git's asks, never by a flag.
     #[arg(skip)]
     pub from_hook: Option<FromHook>,
+    /// Set where a recipe is shown, never by a flag: nothing is sent, and the answer is the first message.
+    #[arg(skip)]
+    pub shows_prompt: bool,
     /// Set by a job of the Action, never by a flag.
     #[arg(skip)]
     pub from_job: FromJob,

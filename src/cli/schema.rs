@@ -61,7 +61,11 @@ pub fn schema(kind: SchemaKind, policy: impl FnOnce() -> Value) -> Value {
         SchemaKind::Result => of::<Report>(),
         SchemaKind::Events => of::<Event>(),
         SchemaKind::Policy => policy(),
-        SchemaKind::Recipe => of_input::<crate::recipe::file::RecipeFile>(),
+        SchemaKind::Recipe => {
+            let mut schema = of_input::<crate::recipe::file::RecipeFile>();
+            crate::recipe::editor::complete(&mut schema);
+            schema
+        }
         SchemaKind::Proposal => of::<crate::emit::proposal::ProposalFile>(),
         SchemaKind::Findings => of::<Vec<crate::verify::findings::Finding>>(),
         SchemaKind::Batch => of::<BatchFile>(),
@@ -110,6 +114,34 @@ mod tests {
             assert_eq!(errors, [] as [&str; 0], "{name}");
         }
         assert!(!validator.is_valid(&json!({"recipe": 1, "name": "a", "description": "d", "promt": "x"})));
+    }
+
+    /// Wrong recipes that no schema tells from right ones, and why.
+    const BEYOND_A_SCHEMA: [(&str, &str); 4] = [
+        ("r005-default-shell", "whether a text is one command is up to the shell's grammar"),
+        ("r005-test-fixture", "it does not know which files there are"),
+        ("r005-test-twice", "it cannot compare the names of items"),
+        ("r011-param", "it cannot compare a name with the keys of another object"),
+    ];
+
+    #[test]
+    fn the_schema_of_recipes_refuses_what_the_loader_refuses() {
+        let schema = schema(SchemaKind::Recipe, || json!(true));
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/recipe-errors");
+        let (mut refused, mut taken) = (0, Vec::new());
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let name = entry.file_name().to_string_lossy().trim_end_matches(".yaml").to_owned();
+            if !["r003", "r004", "r005", "r011"].iter().any(|code| name.starts_with(code)) {
+                continue;
+            }
+            let text = std::fs::read_to_string(entry.path()).unwrap();
+            let recipe: Value = crate::base::document::yaml::parse(&name, &text).unwrap();
+            if validator.is_valid(&recipe) { taken.push(name) } else { refused += 1 }
+        }
+        taken.sort();
+        assert_eq!(taken, BEYOND_A_SCHEMA.map(|(name, _)| name));
+        assert!(refused >= 30, "{refused}");
     }
 
     #[test]

@@ -7,11 +7,13 @@ use serde_json::json;
 
 use super::console::print;
 use super::error::RecipesError;
-use crate::base::Diagnostic;
+use crate::base::{Code, Diagnostic};
 use crate::cli::recipe::RecipeVerb;
 use crate::emit::safe::{brief, escape};
 use crate::emit::to_pretty;
 use crate::exit::Exit;
+use crate::recipe::Recipe;
+use crate::recipe::load::is_path;
 use crate::run::Failure;
 use crate::run::error::RecipeError;
 use crate::run::place::Place;
@@ -49,10 +51,18 @@ pub(super) async fn run(verb: &RecipeVerb, environment: &Environment, out: &mut 
             let top = place.top();
             let trusted = place.trusted(environment)?;
             let surroundings = surroundings(&place, top, environment, &trusted);
+            let what = super::recipe_show::Shown {
+                prompt: *prompt,
+                commands: *commands,
+                merged: *merged,
+                json: *json,
+                word: recipe.clone(),
+                policy: policy.clone(),
+                directory: workspace.cd.clone(),
+            };
             let recipe = surroundings.find(recipe)?;
-            let what = super::recipe_show::Shown { prompt: *prompt, commands: *commands, merged: *merged, json: *json };
             let policy = place.policy(policy.as_deref(), false, environment)?.policy;
-            super::recipe_show::run(what, recipe, &surroundings, params, &policy, out)
+            super::recipe_show::run(what, recipe, &surroundings, params, &policy, out).await
         }
         RecipeVerb::Validate { recipes, strict, workspace } => {
             let place = Place::open(workspace.cd.as_deref(), environment)?;
@@ -145,13 +155,20 @@ fn validate(
     for word in &words {
         match surroundings.with_library(|library| library.load(word)) {
             Ok(recipe) => {
+                let missing = missing_files(&recipe, word, place, environment);
+                for error in &missing {
+                    print(out, &format!("error: {}\n", escape_lines(&error.to_string())))?;
+                }
                 let kind = if strict { "error" } else { "warning" };
                 for warning in &recipe.warnings {
                     print(out, &format!("{kind}: {}\n", escape_lines(&warning.to_string())))?;
                 }
-                if strict && !recipe.warnings.is_empty() {
+                let is_fine = missing.is_empty() && !(strict && !recipe.warnings.is_empty());
+                wrong.extend(missing);
+                if strict {
                     wrong.extend(recipe.warnings);
-                } else {
+                }
+                if is_fine {
                     print(out, &format!("ok {} {}\n", escape(word), recipe.sha256))?;
                 }
             }
@@ -167,6 +184,32 @@ fn validate(
         return Ok(Exit::Ok);
     }
     Err(RecipesError::Wrong { errors: wrong.len(), recipes: words.len() }.into())
+}
+
+/// Returns the folders and conversations of test cases that are not there. Those of built-in recipes do not come with the
+/// program.
+fn missing_files(recipe: &Recipe, word: &str, place: &Place, environment: &Environment) -> Vec<Diagnostic> {
+    let source = recipe.source.as_str();
+    if source.starts_with("builtin:") || source.starts_with("~/") {
+        return Vec::new();
+    }
+    let file = if is_path(word) { environment.cwd.join(word) } else { place.top().join(source) };
+    let folder = file.parent().unwrap_or(place.top()).to_path_buf();
+    let mut missing = Vec::new();
+    for case in recipe.file.tests.iter().flatten() {
+        let named = [("fixture", Some(&case.fixture)), ("transcript", case.transcript.as_ref())];
+        for (key, text) in named.into_iter().filter_map(|(key, text)| Some((key, text?))) {
+            if !folder.join(text.as_str()).exists() {
+                let message = format!("`tests`: the {key} `{}` of `{}` does not exist", text.value, case.name.value);
+                let help = match key {
+                    "fixture" => "create that directory, with the project in `base/`",
+                    _ => "write it, or record it with `qwen recipe test --record`",
+                };
+                missing.push(recipe.with_line(Diagnostic::new(Code::R005, text.place.clone(), message).help(help)));
+            }
+        }
+    }
+    missing
 }
 
 fn escape_lines(text: &str) -> String {

@@ -173,8 +173,7 @@ impl CaseProject {
             stderr_is_terminal: false,
         };
         let exit = Box::pin(crate::run::run(arguments, environment, streams)).await;
-        let text = output.0.lock().expect("nothing panics while it holds the output").clone();
-        Ok((exit, serde_json::from_slice(&text).map_err(CaseError::Result)?))
+        Ok((exit, serde_json::from_slice(&output.text()).map_err(CaseError::Result)?))
     }
 
     /// Returns each way in which a run is not as expected. Its change is made here, if commands are to look at it.
@@ -259,7 +258,14 @@ fn command(words: &[Text]) -> String {
 
 /// Standard output of a run, kept.
 #[derive(Clone, Default)]
-struct Collected(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Collected(Arc<Mutex<Vec<u8>>>);
+
+impl Collected {
+    /// Returns what was written so far.
+    pub(super) fn text(&self) -> Vec<u8> {
+        self.0.lock().expect("nothing panics while it holds the output").clone()
+    }
+}
 
 impl Write for Collected {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

@@ -1,24 +1,29 @@
 //! Runs `qwen recipe show`: what a recipe is, requires, may use and may cost, before a run. Sends no request.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::console::print;
 use super::error::RecipesError;
-use crate::cli::RunArgs;
+use super::recipe_case::Collected;
+use crate::cli::usage;
+use crate::cli::{Cli, Command, RunArgs};
 use crate::emit::safe::escape;
-use crate::emit::to_pretty;
+use crate::emit::{Screen, to_pretty};
 use crate::event::Limits;
 use crate::exit::Exit;
 use crate::policy::Policy;
 use crate::policy::layers::lowest_of;
+use crate::recipe::file::Argument;
 use crate::recipe::params::Sources;
 use crate::recipe::{Recipe, needs};
 use crate::run::Failure;
+use crate::run::output::outputs::Streams;
 use crate::run::recipe::{Active, RecipeContext};
 use crate::run::stages::bounds::limits;
-use crate::settings::Settings;
+use crate::settings::{Environment, Settings};
 
 /// What is to be shown.
 pub(super) struct Shown {
@@ -30,9 +35,48 @@ pub(super) struct Shown {
     pub(super) merged: bool,
     /// As JSON.
     pub(super) json: bool,
+    /// The recipe, as the command line names it.
+    pub(super) word: String,
+    /// The policy that the command line names.
+    pub(super) policy: Option<String>,
+    /// Where to work, if not here.
+    pub(super) directory: Option<PathBuf>,
 }
 
-pub(super) fn run(
+/// Gathers the inputs as a run does, and returns its first message; the inner error is how the run ended, which has
+/// said why.
+async fn first_message(
+    shown: &Shown,
+    params: &[String],
+    environment: &Environment,
+) -> Result<Result<String, Exit>, Failure> {
+    let mut words: Vec<String> =
+        ["qwen", "run", "--no-stdin", "--no-session", "--dry-run", "-q", "-o", "result"].map(str::to_owned).into();
+    words.push(format!("--recipe={}", shown.word));
+    words.extend(shown.policy.iter().map(|policy| format!("--policy={policy}")));
+    words.extend(shown.directory.iter().map(|directory| format!("--cd={}", directory.display())));
+    words.extend(params.iter().map(|param| format!("--param={param}")));
+    let Ok(Cli { command: Some(Command::Run(mut arguments)), .. }) = usage::parse(words) else {
+        unreachable!("the words are a run's");
+    };
+    arguments.shows_prompt = true;
+    let output = Collected::default();
+    let streams = Streams {
+        backlogs: Vec::new(),
+        stdout: Box::new(output.clone()),
+        stdout_is_terminal: false,
+        stderr: Screen::Plain(Box::new(std::io::stderr())),
+        stderr_is_terminal: false,
+    };
+    let exit = Box::pin(crate::run::run(&arguments, environment, streams)).await;
+    let result: Value = serde_json::from_slice(&output.text()).unwrap_or_default();
+    Ok(match exit {
+        Exit::Ok => Ok(result["result"].as_str().unwrap_or_default().to_owned()),
+        other => Err(other),
+    })
+}
+
+pub(super) async fn run(
     shown: Shown,
     recipe: Recipe,
     surroundings: &RecipeContext<'_>,
@@ -46,7 +90,14 @@ pub(super) fn run(
         let active = surroundings.bind(recipe, &sources)?;
         // As a run would end: a need that is not granted, 60.
         let narrowed = active.narrow(policy, active.untrusted_input(policy, true))?;
-        return rendered(&active, &narrowed, &bound, &shown, out);
+        let prompt = match shown.prompt {
+            true => match first_message(&shown, params, surroundings.environment).await? {
+                Ok(prompt) => Some(prompt),
+                Err(exit) => return Ok(exit),
+            },
+            false => None,
+        };
+        return rendered(&active, &narrowed, &bound, (prompt, &shown), out);
     }
     if shown.merged || shown.json {
         let merged = serde_json::to_value(&recipe.file).unwrap_or_default();
@@ -131,9 +182,11 @@ fn description(recipe: &Recipe, policy: &Policy, bound: &Limits) -> String {
         None => lines.push("needs: nothing".to_owned()),
         Some(needs) => lines.push(format!("needs: {}", json(json!(needs)).unwrap_or_default())),
     }
+    for finish in recipe.file.finish.iter().flatten() {
+        lines.push(format!("finish {}: {}", finish.name.value, in_words(&finish.run)));
+    }
     for check in recipe.checks() {
-        let words: Vec<&str> = check.run.iter().map(|word| word.as_str()).collect();
-        lines.push(format!("check {}: {}", check.name.value, words.join(" ")));
+        lines.push(format!("check {}: {}", check.name.value, in_words(&check.run)));
     }
     lines.push(format!("gives: {}", json!(recipe.output().kind).as_str().unwrap_or_default()));
     lines.push(format!("under the policy {} the run gets what all of these allow:", policy.facts().name));
@@ -151,27 +204,24 @@ fn description(recipe: &Recipe, policy: &Policy, bound: &Limits) -> String {
     lines.iter().map(|line| escape(line).into_owned() + "\n").collect()
 }
 
+fn in_words(arguments: &[Argument]) -> String {
+    arguments.iter().map(Argument::shown).collect::<Vec<_>>().join(" ")
+}
+
 fn rendered(
     active: &Active,
     narrowed: &Policy,
     bound: &Limits,
-    shown: &Shown,
+    (prompt, shown): (Option<String>, &Shown),
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let stand_ins: Vec<(String, String)> = active
-        .recipe
-        .context()
-        .iter()
-        .map(|context| (context.name.value.clone(), format!("[context.{}]", context.name.value)))
-        .collect();
-    let text = active.prompt(&stand_ins)?;
     let listed = commands(active)?;
     if shown.json {
         let commands: Vec<_> = listed.iter().map(|(name, words)| json!({"name": name, "argv": words})).collect();
         return print(
             out,
             &(to_pretty(&json!({
-                "prompt": text,
+                "prompt": prompt,
                 "instructions": active.instructions()?,
                 "commands": commands,
                 "policy": {"name": narrowed.facts().name, "sha256": narrowed.facts().sha256, "rules": narrowed.summary()},
@@ -185,8 +235,9 @@ fn rendered(
             print(out, &format!("{name}: {}\n", escape(&words.join(" "))))?;
         }
     }
-    if shown.prompt {
-        print(out, &(text.lines().map(escape).collect::<Vec<_>>().join("\n") + "\n"))?;
+    if let Some(prompt) = prompt {
+        let end = if prompt.ends_with('\n') { "" } else { "\n" };
+        print(out, &format!("{}{end}", escape(&prompt)))?;
     }
     let mut lines = vec![format!("under the policy {} the run gets what all of these allow:", narrowed.facts().name)];
     lines.extend(narrowed.summary().lines().map(|line| format!("  {line}")));
@@ -197,15 +248,9 @@ fn rendered(
 /// Returns the words of each command, with its name.
 fn commands(active: &Active) -> Result<Vec<(String, Vec<String>)>, RecipesError> {
     let mut listed = Vec::new();
-    let of_context = active
-        .recipe
-        .context()
-        .iter()
-        .filter_map(|context| Some((format!("context.{}", context.name.value), context.run.as_ref()?)));
-    let of_checks = active.recipe.checks().iter().map(|check| (format!("check {}", check.name.value), &check.run));
-    for (name, templates) in of_context.chain(of_checks) {
-        let templates: Vec<&str> = templates.iter().map(|text| text.as_str()).collect();
-        let words = active.renderer(&[]).words(&templates).map_err(|problem| RecipesError::Words {
+    for (path, arguments) in active.recipe.file.commands() {
+        let name = path.strip_suffix(".run").unwrap_or(&path).replace("verify.checks.", "check ");
+        let words = active.renderer(&[]).command(arguments).map_err(|problem| RecipesError::Words {
             name: name.clone(),
             problem: problem.message,
             help: problem.help,

@@ -104,6 +104,14 @@ impl TrustedTree {
         Ok(paths)
     }
 
+    /// Returns the names of the files in a directory, the top one if it is empty; links and submodules are left out.
+    pub fn names_in(&self, folder: &str) -> Result<Vec<String>, TrustedError> {
+        let inside = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        let path = if inside.is_empty() { "." } else { inside.as_str() };
+        let files = self.entries(path, false)?.into_iter().filter(|entry| entry.mode.starts_with("100"));
+        Ok(files.filter_map(|entry| entry.path.strip_prefix(&inside).map(str::to_owned)).collect())
+    }
+
     /// Reads every file of this name, anywhere, by its directory below the top one.
     pub fn every(&self, name: &str) -> Result<BTreeMap<String, Vec<u8>>, TrustedError> {
         let listed = self.git.run(&["ls-tree", "-z", "--full-tree", "-l", "-r", self.commit.as_str()], b"")?;

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::file::{
-    AllowedLabels, Before, CacheKey, CheckFile, Context, GitHubKind, Limits, Needs, Offline, Output, OutputKind, Param,
+    AllowedLabels, Before, CacheKey, CheckFile, Context, GitHubKind, Kind, Limits, Needs, Offline, Output, OutputKind, Param,
     ParamType, RecipeFile, Severity, Text,
 };
-use super::{needs, params, version};
+use super::project::Purpose;
+use super::{needs, params, render, version};
 use crate::base::{Code, Diagnostic, Location, Span, digest, document::yaml::nearest};
 use crate::event::RecipeFacts;
 use crate::policy::file::Delivery;
@@ -45,6 +46,10 @@ impl Recipe {
         checker.inputs();
         checker.templates();
         checker.needs();
+        checker.needed_commands();
+        checker.named_params();
+        checker.counts();
+        checker.finish();
         checker.limits();
         checker.guards();
         checker.verify();
@@ -119,6 +124,17 @@ impl Recipe {
     /// Returns the checks, in order.
     pub fn checks(&self) -> &[CheckFile] {
         self.file.verify.as_ref().and_then(|verify| verify.checks.as_deref()).unwrap_or_default()
+    }
+
+    /// Returns the commands of the project that its templates name, each with a place where one does.
+    pub fn project_commands(&self) -> BTreeMap<Purpose, Location> {
+        let mut found = BTreeMap::new();
+        self.file.clone().each_text(&mut |_, kind, text| {
+            let is_template = !matches!(kind, Kind::Plain | Kind::Fixed) && render::is_template(&text.value);
+            let names = if is_template { render::names(&text.value).unwrap_or_default() } else { BTreeSet::new() };
+            found.extend(names.iter().filter_map(|name| Some((Purpose::of(name)?, text.place.clone()))));
+        });
+        found
     }
 
     /// Returns the names (`params.x`, `context.y`) whose text strangers may have written.
@@ -288,7 +304,7 @@ impl Checker<'_> {
         {
             self.globs(&format!("needs.{key}"), globs.as_deref().unwrap_or_default());
         }
-        for text in asked.run.iter().flatten() {
+        for text in asked.run.iter().flatten().filter(|text| needs::of_param(text.as_str()).is_none()) {
             if let Err(problem) = needs::command(&text.value) {
                 self.error(Code::R005, &text.place, format!("`needs.run`: {problem}"));
             }

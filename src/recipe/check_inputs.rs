@@ -32,6 +32,9 @@ impl Checker<'_> {
         if !is_number && (param.min.is_some() || param.max.is_some()) {
             self.error(Code::R005, &place, format!("`{path}`: `min` and `max` are for numbers"));
         }
+        if param.writes && param.r#type != ParamType::Path {
+            self.error(Code::R005, &place, format!("`{path}`: `writes` is for paths"));
+        }
         if param.must_exist && param.r#type != ParamType::Path {
             self.error(Code::R005, &place, format!("`{path}`: `must_exist` is for paths"));
         }

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::check::{Checker, untrusted};
-use super::file::{Kind, Param, ParamType, RecipeFile, Text};
+use super::file::{Argument, Kind, Param, ParamType, RecipeFile, Text};
+use super::project::Purpose;
 use super::render::{self, NAMESPACES, Renderer, TemplateProblem, Values, is_template};
 use crate::base::document::yaml::nearest;
 use crate::base::{Code, Diagnostic};
@@ -77,11 +78,12 @@ impl Checker<'_> {
                         );
                     }
                 }
-                Kind::Prompt | Kind::Template | Kind::Word | Kind::Variable => {
+                Kind::Prompt | Kind::Template | Kind::Word | Kind::Item | Kind::Variable => {
                     self.template(path, *kind, text, &names);
                 }
             }
         }
+        self.repeated(&names);
         if self.errors.is_empty() {
             self.render_once(&found);
         }
@@ -92,7 +94,7 @@ impl Checker<'_> {
             Ok(found) => found,
             Err(problem) => return self.broken(path, text, &problem),
         };
-        for name in found {
+        for name in found.into_iter().filter(|name| kind != Kind::Item || name != "item") {
             let wrong = match self.known(&name, names) {
                 Err(wrong) => vec![wrong],
                 Ok(full) => {
@@ -107,6 +109,31 @@ impl Checker<'_> {
                 error.help = help;
                 self.errors.push(error);
             }
+        }
+    }
+
+    /// Checks the lists by which words of commands are repeated.
+    fn repeated(&mut self, names: &Names) {
+        let mut lists: Vec<(String, Text)> = Vec::new();
+        for (path, arguments) in self.file.commands() {
+            lists.extend(arguments.iter().filter_map(|argument| match argument {
+                Argument::Each { each, .. } => Some((path.clone(), each.clone())),
+                Argument::Word(_) => None,
+            }));
+        }
+        for (path, each) in lists {
+            let param = self.file.params.as_ref().and_then(|params| params.get(each.as_str()));
+            let full = format!("params.{}", each.value);
+            if param.is_none_or(|param| param.r#type != ParamType::List) {
+                let message = format!("`{path}`: no list among `params` is called `{}`", each.value);
+                self.error(Code::R007, &each.place, message);
+            }
+            for (code, message, help) in names.misuses(&full, Kind::Word) {
+                let mut error = Diagnostic::new(code, each.place.clone(), format!("`{path}`: {message}"));
+                error.help = help;
+                self.errors.push(error);
+            }
+            self.used.insert(full);
         }
     }
 
@@ -168,7 +195,7 @@ impl Checker<'_> {
                 ParamType::Integer => Value::from(i64::from(text.len() as u8)),
                 ParamType::Number => Value::from(0.5),
                 ParamType::Boolean => Value::from(!text.is_empty()),
-                ParamType::List => Value::from(vec![text]),
+                ParamType::List | ParamType::Command => Value::from(vec![text]),
             };
             let fixed = |space: &str| {
                 let members = NAMESPACES.iter().find(|(name, _)| *name == space).and_then(|(_, members)| *members);
@@ -186,6 +213,7 @@ impl Checker<'_> {
                 git: fixed("git"),
                 run: fixed("run"),
                 recipe: fixed("recipe"),
+                project: Purpose::ALL.map(|purpose| (purpose.name(), vec![text.to_owned()])).into(),
                 untrusted: untrusted.clone(),
                 secret: Vec::new(),
             });
@@ -193,6 +221,7 @@ impl Checker<'_> {
                 let result = match kind {
                     Kind::Plain | Kind::Fixed => continue,
                     Kind::Prompt | Kind::Template | Kind::Variable => renderer.text(&text.value).map(drop),
+                    Kind::Item => renderer.item(&text.value, "x").map(drop),
                     Kind::Word => renderer.words(&["--", &text.value]).map(drop),
                 };
                 if let Err(problem) = result

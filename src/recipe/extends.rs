@@ -1,6 +1,6 @@
 //! Merges a recipe with the recipe that it extends.
 
-use super::file::{CheckFile, Context, Guards, Limits, ModelWishes, Needs, RecipeFile, Requires, Verify};
+use super::file::{CheckFile, Context, Finish, Guards, Limits, ModelWishes, Needs, RecipeFile, Requires, Verify};
 
 /// The longest chain of recipes that build on one another.
 pub const DEPTH: usize = 4;
@@ -39,6 +39,9 @@ pub fn merge(child: RecipeFile, parent: RecipeFile) -> RecipeFile {
         limits: both(child.limits, parent.limits, limits),
         model: both(child.model, parent.model, model),
         guards: both(child.guards, parent.guards, guards),
+        finish: both(child.finish, parent.finish, |child, parent| {
+            by_name(child, parent, |finish: &Finish| finish.name.as_str().to_owned())
+        }),
         verify: both(child.verify, parent.verify, verify),
         output: child.output.or(parent.output),
         git: child.git.or(parent.git),
@@ -67,6 +70,8 @@ fn needs(child: Needs, parent: Needs) -> Needs {
         run: child.run.or(parent.run),
         net: child.net.or(parent.net),
         tools: child.tools.or(parent.tools),
+        commands: Vec::new(),
+        finished: Vec::new(),
     }
 }
 
@@ -115,6 +120,7 @@ fn guards(child: Guards, parent: Guards) -> Guards {
         comments_only: both(child.comments_only, parent.comments_only, |a, b| a || b),
         forbid_added: add(parent.forbid_added, child.forbid_added),
         forbid_removed: add(parent.forbid_removed, child.forbid_removed),
+        presets: both(parent.presets, child.presets, |a, b| [a, b].concat()),
     }
 }
 

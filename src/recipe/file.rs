@@ -10,11 +10,12 @@ pub use super::deliver::{
     AllowedLabels, CheckWish, CommentMode, CommentWhen, CommentWish, Deliver, LabelMode, LabelWish, PullRequestWish,
     ReviewWish,
 };
+pub use super::judged::{Before, CheckFile, CheckTree, Expect, Finish, Forbidden, Guards, OnExhausted, Preset, Verify};
 use super::places::Places;
 pub use super::results::{
     Body, Confidence, Filter, GitWishes, IfNoChanges, Incomplete, LocalRule, Output, OutputKind, Rule, Severity,
 };
-pub use super::scalar::{Given, Text, Time};
+pub use super::scalar::{Argument, Given, Text, Time};
 pub use super::texts::Kind;
 
 /// A recipe file. Keys that begin with `x-` are free; any other unknown key is an error.
@@ -55,6 +56,8 @@ pub struct RecipeFile {
     pub model: Option<ModelWishes>,
     /// Rules that judge the change itself.
     pub guards: Option<Guards>,
+    /// Commands after each attempt of the model, whose changes are kept.
+    pub finish: Option<Vec<Finish>>,
     /// Checks of the change.
     pub verify: Option<Verify>,
     /// What the run gives back.
@@ -78,8 +81,23 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Res
     T::deserialize(deserializer).map(Some)
 }
 
+impl RecipeFile {
+    /// Returns the commands that it runs itself, each with its path.
+    pub fn commands(&self) -> Vec<(String, &[Argument])> {
+        let of_context = self.context.iter().flatten().filter_map(|context| {
+            let run = context.run.as_ref()?;
+            Some((format!("context.{}.run", context.name.value), run.as_slice()))
+        });
+        let of_finish = self.finish.iter().flatten();
+        let of_finish = of_finish.map(|finish| (format!("finish.{}.run", finish.name.value), finish.run.as_slice()));
+        let checks = self.verify.iter().flat_map(|verify| verify.checks.iter().flatten());
+        let of_checks = checks.map(|check| (format!("verify.checks.{}.run", check.name.value), check.run.as_slice()));
+        of_context.chain(of_finish).chain(of_checks).collect()
+    }
+}
+
 /// The keys of the top level.
-pub const KEYS: [&str; 23] = [
+pub const KEYS: [&str; 24] = [
     "recipe",
     "name",
     "description",
@@ -96,6 +114,7 @@ pub const KEYS: [&str; 23] = [
     "limits",
     "model",
     "guards",
+    "finish",
     "verify",
     "output",
     "git",
@@ -163,6 +182,9 @@ pub struct Param {
     /// Whether nobody may see it.
     #[serde(default)]
     pub secret: bool,
+    /// Whether the run writes the file at this path: a protected one is refused.
+    #[serde(default)]
+    pub writes: bool,
     /// Whether it takes what a comment asks for (`NAME=@command`). It may stand in `prompt` alone.
     #[serde(default)]
     pub command: bool,
@@ -186,6 +208,8 @@ pub enum ParamType {
     Enum,
     /// Several texts.
     List,
+    /// The words of a command, written on one line.
+    Command,
 }
 
 impl ParamType {
@@ -199,6 +223,7 @@ impl ParamType {
             ParamType::Path => "path",
             ParamType::Enum => "enum",
             ParamType::List => "list",
+            ParamType::Command => "command",
         }
     }
 }
@@ -210,7 +235,7 @@ pub struct Context {
     /// Its name in templates.
     pub name: Text,
     /// The output of a command, one word each.
-    pub run: Option<Vec<Text>>,
+    pub run: Option<Vec<Argument>>,
     /// A file of the workspace.
     pub file: Option<Text>,
     /// Files of the workspace.
@@ -347,12 +372,28 @@ pub struct Needs {
     pub create: Option<Vec<Text>>,
     /// Files to delete.
     pub delete: Option<Vec<Text>>,
-    /// Commands: words, and `**` at the end for whatever follows.
+    /// Commands: words, and `**` at the end for whatever follows; `param:NAME` for exactly the words of a parameter of
+    /// the type `command`.
     pub run: Option<Vec<Text>>,
     /// Hosts.
     pub net: Option<Vec<Text>>,
     /// Tools; without it all that the policy has and the other needs can use.
     pub tools: Option<Vec<Text>>,
+    /// The commands that `param:NAME` means, once parameters are bound.
+    #[serde(skip)]
+    pub commands: Vec<NeededCommand>,
+    /// The files that `finish` writes.
+    #[serde(skip)]
+    pub finished: Vec<Text>,
+}
+
+/// A command that a parameter gives.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NeededCommand {
+    /// Where the recipe needs it.
+    pub needed: Text,
+    /// Its words.
+    pub words: Vec<String>,
 }
 
 /// The most that a run may spend.
@@ -389,123 +430,6 @@ pub struct ModelWishes {
     pub seed: Option<u64>,
     /// Whether the model thinks before it answers, where it can be told.
     pub thinking: Option<bool>,
-}
-
-/// Rules that judge the change itself.
-#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Guards {
-    /// Nothing else may change.
-    pub only_paths: Option<Vec<Text>>,
-    /// These may not change.
-    pub never_paths: Option<Vec<Text>>,
-    /// The most files.
-    pub max_files: Option<usize>,
-    /// The most lines, added and removed together.
-    pub max_lines: Option<usize>,
-    /// Nothing may be deleted.
-    pub no_delete: Option<bool>,
-    /// Only comments may change.
-    pub comments_only: Option<bool>,
-    /// No added line may match.
-    pub forbid_added: Option<Vec<Forbidden>>,
-    /// No removed line may match.
-    pub forbid_removed: Option<Vec<Forbidden>>,
-}
-
-/// A line that must not be.
-#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Forbidden {
-    /// A regular expression, looked for in each line.
-    pub pattern: Text,
-    /// Why, for the model and the report.
-    pub why: Text,
-}
-
-/// Checks of the change.
-#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Verify {
-    /// What the checks must say before the model begins.
-    pub before: Option<Before>,
-    /// Attempts of the model in all.
-    pub attempts: Option<u32>,
-    /// What becomes of a change that fails at last.
-    pub on_exhausted: Option<OnExhausted>,
-    /// Whether the same failure on the same tree ends the run.
-    pub stop_if_same: Option<bool>,
-    /// The checks, in order.
-    pub checks: Option<Vec<CheckFile>>,
-}
-
-/// What the checks must say before the model begins.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Before {
-    /// They are not run.
-    #[default]
-    Ignore,
-    /// They pass.
-    MustPass,
-    /// They fail.
-    MustFail,
-    /// If they pass there is nothing to do.
-    SkipIfPass,
-}
-
-/// What becomes of a change that fails at last.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OnExhausted {
-    /// It stands in the result.
-    #[default]
-    SavePatch,
-    /// It is dropped.
-    Discard,
-}
-
-/// A check.
-#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CheckFile {
-    /// Its name.
-    pub name: Text,
-    /// The command, one word each.
-    pub run: Vec<Text>,
-    /// The folder that it runs in.
-    pub cwd: Option<Text>,
-    /// The most time.
-    pub timeout: Option<Time>,
-    /// How often it runs; each time must be as expected.
-    pub repeat: Option<u32>,
-    /// Whether it is to pass or to fail.
-    pub expect: Option<Expect>,
-    /// Bytes of its output that the model reads.
-    pub feedback_bytes: Option<usize>,
-    /// Which tree it runs on.
-    pub tree: Option<CheckTree>,
-    /// Variables of the command; the policy's `shell.env.pass` must name them. The one place for a secret.
-    pub env: Option<BTreeMap<String, Text>>,
-}
-
-/// What a check is expected to do.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Expect {
-    /// End with 0.
-    #[default]
-    Pass,
-    /// End with another code.
-    Fail,
-}
-
-/// Which tree a check runs on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum CheckTree {
-    /// As it was before the run.
-    Base,
 }
 
 /// Reuse of answers.

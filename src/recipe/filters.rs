@@ -1,6 +1,6 @@
 //! Defines the filters of templates that need nothing but the value.
 
-use minijinja::value::Value;
+use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind};
 
 /// Adds them.
@@ -39,7 +39,11 @@ pub(super) fn one(value: &Value) -> Result<String, Error> {
     if value.is_undefined() {
         return Err(Error::new(ErrorKind::UndefinedError, "no such value"));
     }
-    Ok(value.to_string())
+    Ok(match value.kind() {
+        // As YAML and JSON spell it; the engine would write `True`.
+        ValueKind::Bool => value.is_true().to_string(),
+        _ => value.to_string(),
+    })
 }
 
 fn basename(path: &str) -> &str {

@@ -1,6 +1,6 @@
 //! Defines what a recipe requires of the policy: the run may do what both allow.
 
-use super::file::{Needs, Text};
+use super::file::{NeededCommand, Needs, Text};
 use crate::base::{Code, Diagnostic, Span, Spanned};
 use crate::policy::Policy;
 use crate::policy::additions::{Additions, yaml_word};
@@ -42,6 +42,11 @@ pub fn command(pattern: &str) -> Result<(Vec<&str>, bool), String> {
     Ok((words, open))
 }
 
+/// Returns the parameter whose command a pattern means.
+pub fn of_param(pattern: &str) -> Option<&str> {
+    pattern.trim().strip_prefix("param:")
+}
+
 /// Returns the recipe's needs as a policy layer that narrows. `answer_only` takes away every tool that does more than
 /// read and answer: untrusted text is in the prompt.
 pub(crate) fn layer(recipe: &str, needs: Option<&Needs>, answer_only: bool) -> Result<Layer, Diagnostic> {
@@ -59,14 +64,20 @@ pub(crate) fn layer(recipe: &str, needs: Option<&Needs>, answer_only: bool) -> R
         paths: Some(Paths {
             read: Some(ReadPaths { allow: Some(globs([needs.read.as_ref()])), deny: Vec::new() }),
             write: Some(WritePaths {
-                allow: Some(globs([needs.write.as_ref(), needs.create.as_ref(), needs.delete.as_ref()])),
-                create: Some(is_needed(&needs.create)),
+                allow: Some(globs([
+                    needs.write.as_ref(),
+                    needs.create.as_ref(),
+                    needs.delete.as_ref(),
+                    // Guards see to it that only `finish` writes these.
+                    Some(&needs.finished),
+                ])),
+                create: Some(is_needed(&needs.create) || !needs.finished.is_empty()),
                 delete: Some(is_needed(&needs.delete)),
                 ..WritePaths::default()
             }),
             protected: None,
         }),
-        shell: commands(needs.run.as_deref().unwrap_or_default()),
+        shell: commands(needs.run.as_deref().unwrap_or_default(), &needs.commands),
         network: Some(Network {
             default: Some(DefaultRule::Deny),
             allow: Some(
@@ -84,7 +95,8 @@ pub(crate) fn layer(recipe: &str, needs: Option<&Needs>, answer_only: bool) -> R
         ..PolicyFile::default()
     };
     let whole = serde_json::to_string(needs).unwrap_or_default();
-    Layer::made(&format!("recipe:{recipe}"), &format!("{recipe} {answer_only} {whole}"), file)
+    let given = format!("{:?}", (&needs.commands, &needs.finished));
+    Layer::made(&format!("recipe:{recipe}"), &format!("{recipe} {answer_only} {whole} {given}"), file)
 }
 
 /// Returns what untrusted text in the prompt takes away where the run may still propose: every way out.
@@ -141,14 +153,21 @@ fn globs<const N: usize>(lists: [Option<&Vec<Text>>; N]) -> Vec<Spanned<String>>
 }
 
 /// Returns the rules for the commands that a recipe names; `None` where it may run everything.
-fn commands(patterns: &[Text]) -> Option<Shell> {
+fn commands(patterns: &[Text], given: &[NeededCommand]) -> Option<Shell> {
     let everything = patterns.iter().any(|pattern| pattern.value == "**");
     let rule = |pattern: &Text| {
+        if of_param(pattern.as_str()).is_some() {
+            return None;
+        }
         let (words, open) = command(&pattern.value).ok()?;
         let cmd = words.into_iter().map(|word| Element(vec![word.to_owned()])).collect();
         Some(at(pattern, CommandRule { cmd, args: (!open).then(Vec::new), ..CommandRule::default() }))
     };
-    let allow = patterns.iter().filter_map(rule).collect();
+    let exactly = |command: &NeededCommand| {
+        let cmd = command.words.iter().map(|word| Element(vec![word.clone()])).collect();
+        at(&command.needed, CommandRule { cmd, args: Some(Vec::new()), ..CommandRule::default() })
+    };
+    let allow = patterns.iter().filter_map(rule).chain(given.iter().map(exactly)).collect();
     (!everything).then(|| Shell { default: Some(DefaultRule::Deny), allow: Some(allow), ..Shell::default() })
 }
 
@@ -178,11 +197,19 @@ pub fn missing(needs: Option<&Needs>, policy: &Policy) -> Vec<Diagnostic> {
             lacks(text, "writing", &mut grants.write, serde_json::Value::from(text.as_str()).to_string());
         }
     }
-    for text in needs.run.iter().flatten() {
+    for text in needs.run.iter().flatten().filter(|text| of_param(text.as_str()).is_none()) {
         let words = command(text.as_str()).map(|(words, _)| words).unwrap_or_default();
         if !policy.could_run(&words) {
             let words: Vec<String> = words.into_iter().map(yaml_word).collect();
             lacks(text, "running", &mut grants.run, format!("{{cmd: [{}]}}", words.join(", ")));
+        }
+    }
+    for given in &needs.commands {
+        let words: Vec<&str> = given.words.iter().map(String::as_str).collect();
+        if !policy.could_run(&words) {
+            let shown: Vec<String> = words.iter().map(|word| yaml_word(word)).collect();
+            let text = Text { value: words.join(" "), place: given.needed.place.clone() };
+            lacks(&text, "running", &mut grants.run, format!("{{cmd: [{}]}}", shown.join(", ")));
         }
     }
     for text in needs.net.iter().flatten().filter(|text| !policy.could_reach(text.as_str())) {

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::{Number, Value};
 
+use super::command_line;
 use super::file::{Given, Param, ParamType, Text};
+use super::project::{LOOKED_FOR, Project, Purpose, Unclear};
 use crate::base::document::yaml::nearest;
 use crate::base::{Code, Diagnostic, Location};
 use crate::hidden::is_foreign;
 use crate::path::RelPath;
+use crate::policy::protected::is_protected;
 
 /// Where a value may come from next to the command line.
 pub trait World {
@@ -23,6 +26,10 @@ pub trait World {
     fn standard_input(&self) -> Result<String, String>;
     /// Returns a variable.
     fn variable(&self, name: &str) -> Option<String>;
+    /// Returns the commands of the project, or why none of its files may be read.
+    fn project(&self) -> Result<Project, String>;
+    /// Returns the last tag before HEAD; `None` where there is none.
+    fn last_tag(&self) -> Option<String>;
     /// Follows the links of a path below the workspace: whether it is there, or why it may not be named.
     fn path(&self, path: &RelPath) -> Result<bool, String>;
 }
@@ -52,6 +59,24 @@ pub fn bind(params: &BTreeMap<String, Param>, sources: &Sources, world: &dyn Wor
     let mut missing = Vec::new();
     for (name, param) in params {
         let texts = texts_of(name, param, flags.remove(name), sources, world);
+        let texts = match texts {
+            Ok(None) if is_last_tag(param) => match world.last_tag() {
+                Some(tag) => Ok(Some(vec![tag])),
+                None => {
+                    let error = usage(Code::P001, format!("{name}: there is no tag before HEAD"));
+                    errors.push(error.help(format!("add --param {name}=REVISION")));
+                    continue;
+                }
+            },
+            other => other,
+        };
+        if let (Ok(None), Some(purpose)) = (&texts, of_project(param)) {
+            match project_command(world, purpose, Some(name)) {
+                Ok(words) => drop(bound.insert(name.clone(), Value::from(words))),
+                Err(error) => errors.push(error),
+            }
+            continue;
+        }
         match texts.and_then(|texts| texts.map(|texts| convert(name, param, texts, Some(world))).transpose()) {
             Ok(Some(value)) => drop(bound.insert(name.clone(), value)),
             Ok(None) => missing.push((name, param)),
@@ -116,13 +141,55 @@ fn texts_of(
         }
     }
     let variable = param.env.as_ref().and_then(|variable| world.variable(variable.as_str()));
-    Ok(variable.map(|text| split(param, text)).or_else(|| param.default.as_ref().map(defaults)))
+    let default = param.default.as_ref().filter(|_| of_project(param).is_none() && !is_last_tag(param));
+    Ok(variable.map(|text| split(param, text)).or_else(|| default.map(defaults)))
+}
+
+/// Tells whether a parameter is the last tag by default.
+fn is_last_tag(param: &Param) -> bool {
+    matches!((&param.default, param.r#type), (Some(Given::One(text)), ParamType::String) if text.value == "git.last_tag")
+}
+
+/// Returns the command of the project that a parameter has by default.
+fn of_project(param: &Param) -> Option<Purpose> {
+    match (&param.default, param.r#type) {
+        (Some(Given::One(text)), ParamType::Command) => Purpose::of(text.as_str()),
+        (_, _) => None,
+    }
+}
+
+/// Returns the words of the project's command for a purpose. `param` is the parameter that can give another one.
+pub fn project_command(world: &dyn World, purpose: Purpose, param: Option<&str>) -> Result<Vec<String>, Diagnostic> {
+    let what = purpose.name();
+    let give = match param {
+        Some(param) => format!("add --param {param}='COMMAND'"),
+        None => "use a parameter with `type: command` in the recipe".to_owned(),
+    };
+    let param = param.map_or_else(|| format!("project.{what}"), str::to_owned);
+    let project = world.project().map_err(|why| {
+        usage(Code::P001, format!("{param}: the command to {what} is unknown: {why}")).help(give.clone())
+    })?;
+    project.command(purpose).map(<[String]>::to_vec).map_err(|unclear| match unclear {
+        Unclear::None => {
+            let message = format!("{param}: no file of the project gives a command to {what}");
+            usage(Code::P001, message).help(format!("{give}; looked for {LOOKED_FOR}"))
+        }
+        Unclear::Several(all) => {
+            let all: Vec<String> = all.iter().map(|words| words.join(" ")).collect();
+            usage(Code::P003, format!("{param}: several: {}", all.join(", "))).help(give)
+        }
+    })
 }
 
 /// Checks a default against its declaration; the message alone, without the parameter's place.
 pub fn check_default(name: &str, param: &Param) -> Result<Value, String> {
     match &param.default {
         None => Ok(Value::Null),
+        Some(_) if of_project(param).is_some() || is_last_tag(param) => Ok(Value::Null),
+        Some(Given::One(text)) if param.r#type == ParamType::Command && text.value.starts_with("project.") => {
+            let words = Purpose::ALL.map(|purpose| format!("project.{}", purpose.name()));
+            Err(format!("`{}` is none of {}", text.value, words.join(", ")))
+        }
         Some(given) => convert(name, param, defaults(given), None).map_err(|error| error.message),
     }
 }
@@ -150,6 +217,9 @@ fn read(name: &str, param: &Param, value: &str, world: &dyn World) -> Result<Raw
         return Ok(Raw(vec![format!("@{literal}")]));
     }
     if let Some(pointer) = value.strip_prefix("@event:") {
+        if param.r#type == ParamType::Command {
+            return Err(failed("a command is never taken from an event".to_owned()));
+        }
         // What strangers wrote may only go where it is fenced, or where a rule says which texts there can be.
         if !param.untrusted && param.pattern.is_none() && param.r#enum.is_none() {
             return Err(failed(
@@ -189,7 +259,12 @@ fn split(param: &Param, text: String) -> Vec<String> {
     match param.r#type {
         ParamType::List => text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect(),
         ParamType::String => vec![text.strip_suffix('\n').map(str::to_owned).unwrap_or(text)],
-        ParamType::Integer | ParamType::Number | ParamType::Boolean | ParamType::Path | ParamType::Enum => {
+        ParamType::Integer
+        | ParamType::Number
+        | ParamType::Boolean
+        | ParamType::Path
+        | ParamType::Enum
+        | ParamType::Command => {
             vec![text.trim_end_matches(['\r', '\n']).to_owned()]
         }
     }
@@ -260,6 +335,12 @@ fn convert(name: &str, param: &Param, texts: Vec<String>, world: Option<&dyn Wor
             Ok(Number::from_f64(number).map_or(Value::Null, Value::Number))
         }
         ParamType::Path => path(name, param, &text, world, &quoted(&text)),
+        // No words: no command, where the recipe can do without.
+        ParamType::Command if text.trim().is_empty() => Ok(Value::Array(Vec::new())),
+        ParamType::Command => {
+            let words = command_line::words(&text).map_err(|why| wrong(format!("{}: {why}", quoted(&text))))?;
+            Ok(Value::from(words))
+        }
     }
 }
 
@@ -333,6 +414,10 @@ fn path(name: &str, param: &Param, text: &str, world: Option<&dyn World>, quoted
         wrong(format!("{quoted} is not inside the workspace")).help("give a relative path without `..` out of it")
     })?;
     let Some(world) = world else { return Ok(Value::String(normal.to_string_lossy())) };
+    if param.writes && is_protected(&normal) {
+        let help = "name another file: no recipe may write this one";
+        return Err(wrong(format!("{quoted} is protected")).help(help));
+    }
     let exists = world.path(&normal).map_err(|problem| wrong(format!("{quoted} {problem}")))?;
     if param.must_exist && !exists {
         return Err(wrong(format!("{quoted} does not exist")).help("name a file of the workspace"));
@@ -382,6 +467,13 @@ pub(crate) mod tests {
         }
         fn variable(&self, name: &str) -> Option<String> {
             (name == "BASE").then(|| "from-env".into())
+        }
+        fn project(&self) -> Result<Project, String> {
+            let names = ["Cargo.toml", "Makefile"].map(str::to_owned);
+            Ok(Project::of(&names, &|name| (name == "Makefile").then(|| "lint:\n".to_owned())))
+        }
+        fn last_tag(&self) -> Option<String> {
+            Some("v1.2.0".to_owned())
         }
         fn path(&self, path: &RelPath) -> Result<bool, String> {
             match path.to_string_lossy().as_str() {
@@ -475,6 +567,43 @@ pub(crate) mod tests {
         assert_eq!(bound(yaml, &["a=@command"]).unwrap()["a"], "@fix it");
         let error = bound("  a: {type: string, description: A}\n", &["a=@command"]).unwrap_err();
         assert!(error.contains("`command: true`"), "{error}");
+    }
+
+    #[test]
+    fn a_command_is_words_of_one_line_and_by_default_the_projects() {
+        let yaml = "  test: {type: command, description: T, default: project.test}
+  lint: {type: command, description: L, default: project.lint}
+  own: {type: command, description: O, default: make all}
+";
+        let values = bound(yaml, &["lint=grep -q 'a b' c"]).unwrap();
+        assert_eq!(
+            serde_json::to_string(&values).unwrap(),
+            r#"{"lint":["grep","-q","a b","c"],"own":["make","all"],"test":["cargo","test","--quiet"]}"#
+        );
+        assert_eq!(
+            bound(yaml, &["test=a | b", "lint=x"]).unwrap_err(),
+            "P003: test: `a | b`: a command is one program with its words; put `;`, `|`, `&&` and redirections into a script"
+        );
+        assert_eq!(
+            bound(yaml, &["lint=x", "own=@event:/issue/title"]).unwrap_err(),
+            "P003: own: a command is never taken from an event"
+        );
+        let several = bound(yaml, &[]).unwrap_err();
+        assert!(several.contains("lint: several: cargo clippy --all-targets -- -D warnings, make lint"), "{several}");
+        assert_eq!(bound(yaml, &["lint="]).unwrap()["lint"], serde_json::json!([]));
+    }
+
+    #[test]
+    fn the_last_tag_and_a_file_that_is_written_are_looked_at_before_the_run() {
+        let yaml = "  since: {type: string, description: S, default: git.last_tag, pattern: '[^-].*'}
+  target: {type: path, description: T, writes: true}
+";
+        let values = bound(yaml, &["target=docs/a.md"]).unwrap();
+        assert_eq!(serde_json::to_string(&values).unwrap(), r#"{"since":"v1.2.0","target":"docs/a.md"}"#);
+        assert_eq!(
+            bound(yaml, &["target=.github/workflows/a.yml", "since=HEAD~3"]).unwrap_err(),
+            "P004: target: `.github/workflows/a.yml` is protected\n  help: name another file: no recipe may write this one"
+        );
     }
 
     #[test]

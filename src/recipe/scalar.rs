@@ -146,6 +146,109 @@ impl<'de> Deserialize<'de> for Loose {
     }
 }
 
+/// One word of a command, or words that are repeated for each item of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Argument {
+    /// A word.
+    Word(Text),
+    /// Words that stand again for each item, which they name `{{ item }}`.
+    Each {
+        /// The parameter, a list.
+        each: Text,
+        /// The words.
+        words: Vec<Text>,
+    },
+}
+
+impl Argument {
+    /// Returns how it is written, for people.
+    pub fn shown(&self) -> String {
+        match self {
+            Argument::Word(text) => text.value.clone(),
+            Argument::Each { each, words } => {
+                let words: Vec<&str> = words.iter().map(Text::as_str).collect();
+                format!("({} for each of {})", words.join(" "), each.value)
+            }
+        }
+    }
+}
+
+/// The words of [`Argument::Each`] as the file has them.
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct EachFile {
+    /// The parameter, a list.
+    each: Text,
+    /// Words that stand again for each item, which they name `{{ item }}`.
+    words: Vec<Text>,
+}
+
+enum LooseArgument {
+    Word(String),
+    Each(EachFile),
+}
+
+impl<'de> Deserialize<'de> for Argument {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Argument, D::Error> {
+        let spanned = Spanned::<LooseArgument>::deserialize(deserializer)?;
+        let place = Location { span: spanned.span, ..Location::default() };
+        Ok(match spanned.value {
+            LooseArgument::Word(value) => Argument::Word(Text { value, place }),
+            LooseArgument::Each(EachFile { each, words }) => Argument::Each { each, words },
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for LooseArgument {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LooseArgument, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = LooseArgument;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a word, or `{each: PARAMETER, words: [..]}`")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<LooseArgument, E> {
+                Ok(LooseArgument::Word(text.to_owned()))
+            }
+            // As for values: the mark lets `parse` look up how the file spells a number.
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<LooseArgument, E> {
+                Ok(LooseArgument::Word(format!("{NUMBER}{value}")))
+            }
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<LooseArgument, E> {
+                Ok(LooseArgument::Word(format!("{NUMBER}{value}")))
+            }
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<LooseArgument, E> {
+                Ok(LooseArgument::Word(format!("{NUMBER}{value}")))
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<LooseArgument, A::Error> {
+                EachFile::deserialize(de::value::MapAccessDeserializer::new(map)).map(LooseArgument::Each)
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+impl Serialize for Argument {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Argument::Word(text) => text.serialize(serializer),
+            Argument::Each { each, words } => {
+                EachFile { each: each.clone(), words: words.clone() }.serialize(serializer)
+            }
+        }
+    }
+}
+
+impl JsonSchema for Argument {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Argument".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let each = generator.subschema_for::<EachFile>();
+        schemars::json_schema!({"anyOf": [{"type": "string"}, each]})
+    }
+}
+
 /// A duration, kept as it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Time(pub std::time::Duration);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::file::RecipeFile;
-use super::scalar::{Given, Text};
+use super::scalar::{Argument, Given, Text};
 
 /// What a text may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum Kind {
     Template,
     /// A template that is one word of a command.
     Word,
+    /// A word that is repeated for each item of a list.
+    Item,
     /// A template that is the value of a command's variable: secrets may be in it.
     Variable,
     /// No template at all: permissions cannot depend on input.
@@ -65,7 +67,7 @@ impl RecipeFile {
         for context in self.context.iter_mut().flatten() {
             let path = format!("context.{}", context.name.value);
             see(&format!("{path}.name"), Kind::Fixed, &mut context.name);
-            list(&format!("{path}.run"), Kind::Word, context.run.as_mut(), see);
+            arguments(&format!("{path}.run"), context.run.as_mut(), see);
             optional(&format!("{path}.file"), Kind::Template, &mut context.file, see);
             list(&format!("{path}.glob"), Kind::Template, context.glob.as_mut(), see);
             optional(&format!("{path}.range"), Kind::Word, &mut context.range, see);
@@ -109,10 +111,16 @@ impl RecipeFile {
     }
 
     fn texts_of_results(&mut self, see: See<'_>) {
+        for finish in self.finish.iter_mut().flatten() {
+            let path = format!("finish.{}", finish.name.value);
+            see(&format!("{path}.name"), Kind::Fixed, &mut finish.name);
+            arguments(&format!("{path}.run"), Some(&mut finish.run), see);
+            list(&format!("{path}.writes"), Kind::Fixed, Some(&mut finish.writes), see);
+        }
         for check in self.verify.iter_mut().flat_map(|verify| verify.checks.iter_mut().flatten()) {
             let path = format!("verify.checks.{}", check.name.value);
             see(&format!("{path}.name"), Kind::Fixed, &mut check.name);
-            list(&format!("{path}.run"), Kind::Word, Some(&mut check.run), see);
+            arguments(&format!("{path}.run"), Some(&mut check.run), see);
             optional(&format!("{path}.cwd"), Kind::Template, &mut check.cwd, see);
             variables(&path, check.env.as_mut(), see);
         }
@@ -126,8 +134,8 @@ impl RecipeFile {
         if let Some(git) = &mut self.git {
             optional("git.branch", Kind::Template, &mut git.branch, see);
             optional("git.base", Kind::Word, &mut git.base, see);
-            optional("git.closes", Kind::Fixed, &mut git.closes, see);
             optional("git.subject", Kind::Template, &mut git.subject, see);
+            optional("git.closes", Kind::Fixed, &mut git.closes, see);
             for (name, text) in git.trailers.iter_mut().flatten() {
                 see(&format!("git.trailers.{name}"), Kind::Template, text);
             }
@@ -174,6 +182,19 @@ fn optional(path: &str, kind: Kind, text: &mut Option<Text>, see: See<'_>) {
 fn list(path: &str, kind: Kind, texts: Option<&mut Vec<Text>>, see: See<'_>) {
     for (index, text) in texts.into_iter().flatten().enumerate() {
         see(&format!("{path}[{index}]"), kind, text);
+    }
+}
+
+fn arguments(path: &str, words: Option<&mut Vec<Argument>>, see: See<'_>) {
+    for (index, word) in words.into_iter().flatten().enumerate() {
+        let path = format!("{path}[{index}]");
+        match word {
+            Argument::Word(text) => see(&path, Kind::Word, text),
+            Argument::Each { each, words } => {
+                see(&format!("{path}.each"), Kind::Fixed, each);
+                list(&format!("{path}.words"), Kind::Item, Some(words), see);
+            }
+        }
     }
 }
 

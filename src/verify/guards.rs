@@ -5,11 +5,12 @@
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use regex::Regex;
 
-use super::comments;
+pub use super::violation::Violation;
+use super::{comments, presets};
 use crate::change::diff::{LineDiff, is_binary, text_of};
 use crate::change::{Change, ChangeSet, Entry, Kind};
 use crate::path::RelPath;
-use crate::recipe::file::{Guards as GuardsFile, Needs, Text};
+use crate::recipe::file::{Guards as GuardsFile, Needs, Preset, Text};
 
 /// The rules, ready to judge.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +23,7 @@ pub struct Guards {
     comments_only: bool,
     forbid_added: Vec<(Regex, String)>,
     forbid_removed: Vec<(Regex, String)>,
+    presets: Vec<Preset>,
     needs: Option<ByKind>,
 }
 
@@ -31,15 +33,6 @@ struct ByKind {
     write: GlobSet,
     create: GlobSet,
     delete: GlobSet,
-}
-
-/// A rule that the change breaks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    /// The rule's key.
-    pub guard: &'static str,
-    /// What breaks it, with path and line.
-    pub message: String,
 }
 
 impl Guards {
@@ -61,6 +54,7 @@ impl Guards {
             comments_only: file.comments_only == Some(true),
             forbid_added: rules(&file.forbid_added),
             forbid_removed: rules(&file.forbid_removed),
+            presets: file.presets.clone().unwrap_or_default(),
             needs: needs.map(|needs| ByKind {
                 write: globs(&[texts(&needs.write), texts(&needs.create)].concat()),
                 create: globs(&texts(&needs.create)),
@@ -69,17 +63,23 @@ impl Guards {
         }
     }
 
-    /// Returns every rule that the change breaks.
-    pub fn judge(&self, changes: &ChangeSet) -> Vec<Violation> {
+    /// Returns every rule that the change breaks. `is_finished` tells which files a command has changed that finishes a
+    /// change, and nobody else: which files there may be, and how many, is not asked of them.
+    pub fn judge(&self, changes: &ChangeSet, is_finished: &dyn Fn(&RelPath) -> bool) -> Vec<Violation> {
         let mut found = Vec::new();
-        let mut total = 0;
+        let (mut files, mut total) = (0, 0);
         for (path, change) in changes.iter() {
-            self.path(path, change, &mut found);
-            total += self.lines(path, change, &mut found);
+            let is_finished = is_finished(path);
+            self.path(path, change, is_finished, &mut found);
+            let lines = self.lines(path, change, &mut found);
+            if !is_finished {
+                files += 1;
+                total += lines;
+            }
         }
-        if self.max_files.is_some_and(|most| changes.len() > most) {
-            let message =
-                format!("{} files are changed; at most {} are allowed", changes.len(), self.max_files.unwrap_or(0));
+        found.extend(presets::judge(&self.presets, changes));
+        if self.max_files.is_some_and(|most| files > most) {
+            let message = format!("{files} files are changed; at most {} are allowed", self.max_files.unwrap_or(0));
             found.push(Violation { guard: "max_files", message });
         }
         if self.max_lines.is_some_and(|most| total > most) {
@@ -89,11 +89,11 @@ impl Guards {
         found
     }
 
-    fn path(&self, path: &RelPath, change: &Change, found: &mut Vec<Violation>) {
+    fn path(&self, path: &RelPath, change: &Change, is_finished: bool, found: &mut Vec<Violation>) {
         let Some(kind) = change.kind() else { return };
         let shown = path.to_string();
         let mut broken = |guard: &'static str, message: String| found.push(Violation { guard, message });
-        if self.only.as_ref().is_some_and(|only| !only.is_match(&shown)) {
+        if self.only.as_ref().is_some_and(|only| !is_finished && !only.is_match(&shown)) {
             broken("only_paths", format!("{shown} is not allowed to change"));
         }
         if self.never.as_ref().is_some_and(|never| never.is_match(&shown)) {
@@ -102,7 +102,7 @@ impl Guards {
         if self.no_delete && kind == Kind::Deleted {
             broken("no_delete", format!("{shown} is deleted"));
         }
-        if let Some(needs) = &self.needs {
+        if let Some(needs) = self.needs.as_ref().filter(|_| !is_finished) {
             let (globs, what) = match kind {
                 Kind::Added => (&needs.create, "made"),
                 Kind::Modified => (&needs.write, "changed"),
@@ -160,7 +160,8 @@ impl Guards {
     }
 }
 
-fn globs(list: &[Text]) -> GlobSet {
+/// Compiles globs that were checked.
+pub fn globs(list: &[Text]) -> GlobSet {
     let mut set = GlobSetBuilder::new();
     for text in list {
         if let Ok(glob) = GlobBuilder::new(text.value.trim_end_matches('/')).literal_separator(true).build() {
@@ -208,7 +209,7 @@ mod tests {
     }
 
     fn broken(yaml: &str, files: &[(&str, Option<&str>, Option<&str>)]) -> Vec<String> {
-        let found = guards(yaml).judge(&changes(files));
+        let found = guards(yaml).judge(&changes(files), &|_| false);
         found.iter().map(|violation| format!("{}: {}", violation.guard, violation.message)).collect()
     }
 
@@ -241,12 +242,26 @@ mod tests {
     }
 
     #[test]
+    fn what_a_command_finished_is_not_counted_but_may_not_be_everything() {
+        let rules =
+            guards("guards: {only_paths: [src/**], never_paths: [b.lock], max_files: 1}\nneeds: {write: [src/**]}");
+        let set =
+            changes(&[("src/a", Some("1"), Some("2")), ("a.lock", Some("1"), Some("2")), ("b.lock", Some("1"), None)]);
+        let found = |is_finished: &dyn Fn(&RelPath) -> bool| {
+            rules.judge(&set, is_finished).iter().map(|violation| violation.guard).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&|path| path.to_string().ends_with(".lock")), ["never_paths"]);
+        assert_eq!(found(&|_| false), ["only_paths", "needs", "only_paths", "never_paths", "needs", "max_files"]);
+    }
+
+    #[test]
     fn a_link_may_not_leave_the_project() {
         let mut set = ChangeSet::default();
         for (path, target) in [("a/ok", "../b"), ("a/out", "../../b"), ("abs", "/etc/passwd")] {
             set.stage(RelPath::new(path).unwrap(), || Entry::Absent, Entry::Link { target: target.into() });
         }
-        let found: Vec<String> = guards("").judge(&set).into_iter().map(|violation| violation.message).collect();
+        let found: Vec<String> =
+            guards("").judge(&set, &|_| false).into_iter().map(|violation| violation.message).collect();
         assert_eq!(found.len(), 2, "{found:?}");
     }
 }

@@ -9,9 +9,11 @@ pub mod guards;
 pub mod local;
 pub mod new_side;
 pub mod parts;
+pub mod presets;
 pub mod review;
 pub mod shape;
 pub mod suggestion;
+pub mod violation;
 
 use std::sync::LazyLock;
 
@@ -19,7 +21,7 @@ use regex::Regex;
 use sha2::{Digest, Sha256};
 
 use crate::change::ChangeSet;
-use guards::Violation;
+use violation::Violation;
 
 /// Bytes of a failed check's output that the model reads.
 pub const FEEDBACK_BYTES: usize = 8_000;

@@ -149,7 +149,7 @@ fn early_parameter<'t>(prompt: &'t str, varies: impl Fn(&str) -> bool) -> Option
 fn takes_strangers(param: &Param) -> bool {
     let is_plain = match param.r#type {
         ParamType::Integer | ParamType::Number | ParamType::Boolean | ParamType::Path | ParamType::Enum => true,
-        ParamType::String | ParamType::List => false,
+        ParamType::String | ParamType::List | ParamType::Command => false,
     };
     param.untrusted || param.pattern.is_some() || param.r#enum.is_some() || is_plain
 }

@@ -308,7 +308,9 @@ fn propose(job: &mut Job, files: &Files, report: &Report, about: &About, more: M
 /// tools only read, and it runs no checks. Anyone may start such a recipe.
 fn is_harmless(recipe: &Recipe) -> bool {
     let tools = recipe.needs().and_then(|needs| needs.tools.as_ref());
-    recipe.checks().is_empty() && tools.is_some_and(|tools| tools.iter().all(|tool| only_looks(tool.as_str())))
+    recipe.file.commands().iter().all(|(path, _)| path.starts_with("context."))
+        && recipe.file.deliver.as_ref().is_none_or(|deliver| deliver.pull_request.is_none())
+        && tools.is_some_and(|tools| tools.iter().all(|tool| only_looks(tool.as_str())))
 }
 
 /// Ends a job that asked no model, as a run ends: with a result, a summary and an exit code.

@@ -29,8 +29,9 @@ use crate::run::finish::stage::Stage;
 use crate::run::output::emitter::Emitter;
 use crate::run::recipe::answer_cache::Kept;
 use crate::run::recipe::answers::{self, Answer, ParsedAnswer};
-use crate::run::recipe::checks::{CheckEnvironment, Verification};
+use crate::run::recipe::checks::CheckEnvironment;
 use crate::run::recipe::gather::Gathered;
+use crate::run::recipe::verification::Verification;
 use crate::run::rules::judge::RunPolicyCheck;
 use crate::run::runner::servers::Renewing;
 use crate::run::stages::Setup;
@@ -74,13 +75,18 @@ impl Conversation<'_> {
         let started = RunStarted { session_id: session.id.clone(), ..setup.started(stage) };
         self.emit(Event::RunStarted(Box::new(started)));
         let check_environment = setup.check_environment(stage);
-        if let Some(nothing) = self.before(&verification, &check_environment).await? {
+        if !setup.input.shows_prompt
+            && let Some(nothing) = self.before(&verification, &check_environment).await?
+        {
             return Ok(Answer::nothing_to_do(nothing));
         }
         let (prompts, mut review) = match self.gathered(&outer).await? {
             Ok(gathered) => gathered,
             Err(answer) => return Ok(answer),
         };
+        if setup.input.shows_prompt {
+            return self.shown(prompts.into_iter().next()).await.map(Answer::nothing_to_do);
+        }
         if let Some(text) = setup.shown_instead(prompts.first().map(String::as_str)) {
             return Ok(Answer::nothing_to_do(text));
         }
@@ -193,14 +199,7 @@ impl Conversation<'_> {
     async fn ask(&self, mut question: Question<'_>, account: &mut Account) -> Result<Answer, Failure> {
         let Conversation { setup, session, stage, .. } = self;
         let (judge, hooks) = (setup.judge(stage), setup.hooks(session));
-        let context = ToolContext {
-            workspace: &stage.workspace,
-            memory: &setup.toolbox.memory,
-            limits: &setup.toolbox.limits,
-            runner: &stage.runner,
-            media: setup.asked.client.facts_of_images(),
-            traced: &Context::NONE,
-        };
+        let context = self.tool_context();
         let prompt = &setup.input.prompt;
         let typed = || [prompt.typed_text(), prompt.read.clone().unwrap_or_default()].join("\n").trim().to_owned();
         let (is_typed, task) = (question.prompt.is_none(), question.prompt.clone().unwrap_or_else(typed));
@@ -243,6 +242,29 @@ impl Conversation<'_> {
         let answered = self.rounds(&mut agent, hooks.as_ref(), &question, named).await;
         *account = agent.into_account();
         answered
+    }
+
+    fn tool_context(&self) -> ToolContext<'_> {
+        let Conversation { setup, stage, .. } = self;
+        ToolContext {
+            workspace: &stage.workspace,
+            memory: &setup.toolbox.memory,
+            limits: &setup.toolbox.limits,
+            runner: &stage.runner,
+            media: setup.asked.client.facts_of_images(),
+            traced: &Context::NONE,
+        }
+    }
+
+    /// Returns the text of the first message, which is not sent.
+    async fn shown(&self, prompt: Option<String>) -> Result<String, Failure> {
+        let judge = self.setup.judge(self.stage);
+        let message = self.first_message(&judge, &self.tool_context(), None, prompt).await?;
+        let texts = message.into_iter().filter_map(|part| match part {
+            Part::Text(text) => Some(text),
+            Part::Media { .. } => None,
+        });
+        Ok(texts.collect())
     }
 
     /// Runs the failing command that the task names; the message then begins with its output.

@@ -2,6 +2,7 @@
 
 use crate::agent::OnDeny;
 use crate::change::{Change, ChangeSet};
+use crate::deliver::inert::inert;
 use crate::deliver::{self, Delivered, Delivery, DeliveryRequest, Gate, Site};
 use crate::event::{Event, RunError, RunFinished};
 use crate::exit::Exit;
@@ -154,15 +155,17 @@ fn delivered(
 
 fn delivery(setup: &Setup, stage: &Stage, answer: &str) -> Result<Delivery, Failure> {
     let order = || {
+        // What the model wrote notifies nobody and closes nothing; a message that is typed is the operator's.
+        let answer = inert(answer);
         let (subject, body) = match (setup.delivery.message.as_deref(), setup.subject()?) {
             (None, Some(subject)) => {
                 let body = match setup.git_wishes().and_then(|git| git.body) {
                     Some(Body::None) => String::new(),
                     Some(Body::Model | Body::Summary) | None => answer.trim().to_owned(),
                 };
-                (message_parts(Some(&subject), "").0, body)
+                (inert(&message_parts(Some(&subject), "").0), body)
             }
-            (given, _) => message_parts(given, answer),
+            (given, _) => message_parts(given, &answer),
         };
         let assisted = format!("qwen-run:{}", setup.asked.client.name);
         let recipe = setup.recipe.as_ref().map(|active| {

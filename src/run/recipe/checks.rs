@@ -8,7 +8,6 @@ use crate::agent::invoke::PolicyCheck;
 use crate::base::trace::Trace;
 use crate::change::Entry;
 use crate::change::diff::text_of;
-use crate::event::{Event, VerifyOutcome};
 use crate::git::repository::Repository;
 use crate::path::RelPath;
 use crate::policy::{Access, CommandPlan, Denial, Policy};
@@ -16,8 +15,7 @@ use crate::recipe::file::{CheckFile, Expect, Text};
 use crate::recipe::params::normalised;
 use crate::tool_name::ToolId;
 use crate::tools::{CommandReport, CommandRequest, CommandRunner, Variables};
-use crate::verify::guards::Guards;
-use crate::verify::{self, CheckResult, FEEDBACK_BYTES, Failed, shape};
+use crate::verify::{self, FEEDBACK_BYTES, shape};
 use crate::workspace::Workspace;
 
 use crate::run::error::RecipeError;
@@ -300,15 +298,15 @@ fn output(report: &CommandReport) -> String {
 
 /// A check that was parsed and may run.
 pub struct Check {
-    name: String,
-    command: String,
-    action: Action,
-    expect_failure: bool,
-    repeat: u32,
-    timeout: Option<Duration>,
-    feedback_bytes: usize,
-    on_base: bool,
-    variables: Variables,
+    pub(super) name: String,
+    pub(super) command: String,
+    pub(super) action: Action,
+    pub(super) expect_failure: bool,
+    pub(super) repeat: u32,
+    pub(super) timeout: Option<Duration>,
+    pub(super) feedback_bytes: usize,
+    pub(super) on_base: bool,
+    pub(super) variables: Variables,
 }
 
 impl Check {
@@ -357,19 +355,6 @@ impl Check {
     }
 }
 
-/// The guards and checks of a run, and how many attempts the model has.
-#[derive(Default)]
-pub struct Verification {
-    /// Rules on the change.
-    pub guards: Guards,
-    /// The checks, in order.
-    pub checks: Vec<Check>,
-    /// Maximum attempts of the model.
-    pub attempts: u32,
-    /// Whether the same failure on the same tree ends the run.
-    pub stop_if_same: bool,
-}
-
 /// The environment in which checks run.
 pub struct CheckEnvironment<'a> {
     /// Runs commands on the staged state.
@@ -382,79 +367,4 @@ pub struct CheckEnvironment<'a> {
     pub timeout: Duration,
     /// The trace that checks are a part of.
     pub trace: Option<&'a Trace>,
-}
-
-impl Verification {
-    /// Judges the staged state after an attempt: the guards, then the checks in order up to the first that fails.
-    pub async fn judge(
-        &self,
-        check_environment: &CheckEnvironment<'_>,
-        attempt: u32,
-        emit: &(dyn Fn(Event) + Send + Sync),
-    ) -> Option<Failed> {
-        let violations = self.guards.judge(&check_environment.place.workspace.changes());
-        if !violations.is_empty() {
-            return Some(Failed::Guards(violations));
-        }
-        self.run(check_environment, attempt, emit).await.map(Failed::Check)
-    }
-
-    /// Runs the checks in order up to the first that fails, and returns that one.
-    pub async fn run(
-        &self,
-        check_environment: &CheckEnvironment<'_>,
-        attempt: u32,
-        emit: &(dyn Fn(Event) + Send + Sync),
-    ) -> Option<CheckResult> {
-        let seen_root = check_environment.runner.seen_root();
-        for check in &self.checks {
-            let started = Instant::now();
-            let runner = if check.on_base {
-                check_environment.base.unwrap_or(check_environment.runner)
-            } else {
-                check_environment.runner
-            };
-            let mut variables = check.variables.clone();
-            if let Some(trace) = check_environment.trace {
-                variables.0.extend(trace.context(trace.begin_check()).variables());
-            }
-            let mut result = CheckResult::default();
-            for _ in 0..check.repeat {
-                let done = check
-                    .action
-                    .perform(
-                        runner,
-                        &check_environment.place,
-                        check.timeout.unwrap_or(check_environment.timeout),
-                        &variables,
-                    )
-                    .await;
-                result = CheckResult {
-                    name: check.name.clone(),
-                    command: check.command.clone(),
-                    expect_failure: check.expect_failure,
-                    feedback_bytes: check.feedback_bytes,
-                    exit_code: done.exit_code,
-                    output: done.output,
-                    timed_out: done.timed_out,
-                };
-                if !result.passed() {
-                    break;
-                }
-            }
-            emit(Event::Verify(VerifyOutcome {
-                command: check.command.clone(),
-                exit_code: result.exit_code,
-                attempt,
-                attempts: self.attempts,
-                duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-                output_tail: verify::tail(&result.output, &seen_root),
-                passed: result.passed(),
-            }));
-            if !result.passed() {
-                return Some(result);
-            }
-        }
-        None
-    }
 }

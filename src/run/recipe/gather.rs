@@ -11,7 +11,7 @@ use crate::path::RelPath;
 use crate::policy::Facts;
 use crate::policy::Policy;
 use crate::policy::redact::Secrets;
-use crate::recipe::file::{Context, DiffKind, GitHubKind, LocalRule, OnEmpty, OutputKind, Truncate};
+use crate::recipe::file::{Argument, Context, DiffKind, GitHubKind, LocalRule, OnEmpty, OutputKind, Truncate};
 use crate::recipe::params::normalised;
 use crate::recipe::render::{Renderer, TemplateProblem, plain};
 use crate::settings::Environment;
@@ -238,15 +238,10 @@ impl Gatherer<'_> {
         Ok(text)
     }
 
-    async fn command(
-        &self,
-        context: &Context,
-        templates: &[crate::recipe::file::Text],
-        renderer: &Renderer,
-    ) -> Result<String, Failure> {
+    async fn command(&self, context: &Context, arguments: &[Argument], renderer: &Renderer) -> Result<String, Failure> {
         let name = &context.name.value;
-        let templates: Vec<&str> = templates.iter().map(|text| text.as_str()).collect();
-        let words = renderer.words(&templates).map_err(|problem| unrendered(name, problem, "correct the parameter"))?;
+        let words =
+            renderer.command(arguments).map_err(|problem| unrendered(name, problem, "correct the parameter"))?;
         let what = format!("context.{name}");
         let action = action(&words, None, self.judge)
             .map_err(|denial| self.active.not_run(&context.name.place, &what, &words, denial))?;

@@ -4,11 +4,15 @@ pub mod answer_cache;
 pub mod answers;
 pub mod checks;
 pub mod diff;
+mod fences;
+pub mod finishing;
 pub mod from_hook;
 pub mod gather;
 mod github;
 pub mod parts;
 mod since;
+mod project;
+pub mod verification;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,9 +30,11 @@ use crate::git::trusted::TrustedTree;
 use crate::path::RelPath;
 use crate::policy::file::{Delivery, UntrustedInput};
 use crate::policy::{Denial, Policy};
-use crate::recipe::file::{Given, OutputKind, RequiredGit, Text};
+use crate::recipe::complete::complete;
+use crate::recipe::file::{Given, OutputKind, ParamType, RequiredGit, Text};
 use crate::recipe::load::Library;
-use crate::recipe::params::{Bound, Sources, World, bind};
+use crate::recipe::params::{Bound, Sources, World, bind, project_command};
+use crate::recipe::project::Project;
 use crate::recipe::render::{Renderer, Values, plain};
 use crate::recipe::{Recipe, needs, version};
 use crate::settings::Environment;
@@ -190,13 +196,10 @@ pub async fn load(
         Some(path) => params_file(path, surroundings, standard_input.as_deref())?,
     };
     let sources = Sources { flags: flags.params.clone(), file, items: Map::new() };
-    let reads_variables = surroundings.may_read_variables(&recipe);
-    let command = arguments.from_job.command.clone();
-    let world = Outside { surroundings, standard_input: standard_input.clone(), reads_variables, command };
-    let bound = bind(&recipe.params(), &sources, &world).map_err(RecipeError::Wrong)?;
     let recorded = arguments.test.record.is_some() || arguments.test.replay.is_some();
-    let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fence_secret(surroundings)? };
-    Ok(Some(Active::new(recipe, bound, standard_input, surroundings.repository, secret, run_id, date)))
+    let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fences::secret(surroundings.state)? };
+    let given = (standard_input, arguments.from_job.command.clone());
+    surroundings.bound(recipe, &sources, given, secret, (run_id, date)).map(Some).map_err(Failure::from)
 }
 
 /// Binds the parameters of a recipe to the values of an item and to those of the flags, which win.
@@ -205,7 +208,7 @@ pub fn bind_item(
     arguments: &RunArgs,
     surroundings: &RecipeContext<'_>,
     values: &Map<String, Value>,
-    (run_id, date): (&str, &str),
+    run: (&str, &str),
 ) -> Result<Active, RecipeError> {
     let flags = &arguments.input;
     let file = match &flags.params_file {
@@ -213,22 +216,38 @@ pub fn bind_item(
         Some(path) => params_file(path, surroundings, None)?,
     };
     let sources = Sources { flags: flags.params.clone(), file, items: values.clone() };
-    let reads_variables = surroundings.may_read_variables(&recipe);
-    let world = Outside { surroundings, standard_input: None, reads_variables, command: None };
-    let bound = bind(&recipe.params(), &sources, &world).map_err(RecipeError::Wrong)?;
     let recorded = arguments.test.record.is_some() || arguments.test.replay.is_some();
-    let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fence_secret(surroundings)? };
-    Ok(Active::new(recipe, bound, None, surroundings.repository, secret, run_id, date))
+    let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fences::secret(surroundings.state)? };
+    surroundings.bound(recipe, &sources, (None, None), secret, run)
 }
 
 impl RecipeContext<'_> {
     /// Binds parameters for inspection; nothing is run.
     pub fn bind(&self, recipe: Recipe, sources: &Sources) -> Result<Active, RecipeError> {
+        self.bound(recipe, sources, (None, None), CONSTANT_SECRET.to_vec(), ("00000000", "2026-01-01"))
+    }
+
+    /// Binds parameters, and finds the commands of the project that templates name.
+    fn bound(
+        &self,
+        recipe: Recipe,
+        sources: &Sources,
+        (standard_input, command): (Option<String>, Option<String>),
+        secret: Vec<u8>,
+        run: (&str, &str),
+    ) -> Result<Active, RecipeError> {
         let reads_variables = self.may_read_variables(&recipe);
-        let world = Outside { surroundings: self, standard_input: None, reads_variables, command: None };
+        let world = Outside { surroundings: self, standard_input: standard_input.clone(), reads_variables, command };
         let bound = bind(&recipe.params(), sources, &world).map_err(RecipeError::Wrong)?;
-        let secret = CONSTANT_SECRET.to_vec();
-        Ok(Active::new(recipe, bound, None, self.repository, secret, "00000000", "2026-01-01"))
+        let mut project = BTreeMap::new();
+        for (purpose, place) in recipe.project_commands() {
+            let words = project_command(&world, purpose, None).map_err(|mut error| {
+                (error.file, error.span) = (place.file.clone(), place.span);
+                RecipeError::Wrong(vec![recipe.with_line(error)])
+            })?;
+            project.insert(purpose.name(), words);
+        }
+        Ok(Active::new(recipe, bound, standard_input, self.repository, secret, (project, run)))
     }
 }
 
@@ -291,6 +310,17 @@ impl World for Outside<'_> {
         self.surroundings.environment.value(name).filter(|_| self.reads_variables)
     }
 
+    fn project(&self) -> Result<Project, String> {
+        let RecipeContext { top, repository, .. } = *self.surroundings;
+        let prefix = repository.map(|repository| repository.prefix.to_string_lossy()).unwrap_or_default();
+        project::find(self.surroundings.source(), top, &prefix, &self.surroundings.trusted.why_not)
+    }
+
+    fn last_tag(&self) -> Option<String> {
+        let git = self.surroundings.repository?.git();
+        git.line(&["describe", "--tags", "--abbrev=0"], b"").ok().filter(|tag| !tag.is_empty())
+    }
+
     fn path(&self, path: &RelPath) -> Result<bool, String> {
         let root = self.surroundings.root;
         let mut at: PathBuf = path.under(root);
@@ -304,24 +334,6 @@ impl World for Outside<'_> {
             Ok(_) | Err(_) => Err("points outside the workspace".to_owned()),
         }
     }
-}
-
-/// Returns the user's secret for the tags of fences, created on first use. If it cannot be stored, one for this run.
-fn fence_secret(surroundings: &RecipeContext<'_>) -> Result<Vec<u8>, RecipeError> {
-    let fresh = || {
-        let mut bytes = vec![0; 32];
-        getrandom::fill(&mut bytes).map(|()| bytes).map_err(RecipeError::Random)
-    };
-    let Some(folder) = surroundings.state else { return fresh() };
-    let file = folder.join("fence-secret");
-    if let Ok(known) = bounded::regular(&file, bounded::CONFIG)
-        && known.len() == 32
-    {
-        return Ok(known);
-    }
-    let secret = fresh()?;
-    let _kept = crate::workspace::outputs::keep_secret(&file, &secret);
-    Ok(secret)
 }
 
 /// Quotes a word so that the command parser reads it as one word.
@@ -342,9 +354,9 @@ impl Active {
         standard_input: Option<String>,
         repository: Option<&Repository>,
         secret: Vec<u8>,
-        run_id: &str,
-        date: &str,
+        (project, (run_id, date)): (BTreeMap<&'static str, Vec<String>>, (&str, &str)),
     ) -> Active {
+        let recipe = complete(recipe, &bound);
         let branch = repository.and_then(|repository| repository.branch.clone()).unwrap_or_default();
         let sha = repository.and_then(|repository| repository.head.clone()).unwrap_or_default();
         let name = repository.and_then(|repository| repository.top.file_name());
@@ -369,6 +381,7 @@ impl Active {
                 ("name", recipe.name().to_owned()),
                 ("version", recipe.facts().version.unwrap_or_default()),
             ]),
+            project,
             untrusted: recipe.untrusted(),
             secret,
         };
@@ -465,7 +478,7 @@ impl Active {
 
     /// Checks the requirements.
     pub fn requires(&self, programs: &Programs, repository: Option<&Repository>) -> Result<(), RecipeError> {
-        let Some(requires) = &self.recipe.file.requires else { return Ok(()) };
+        let requires = self.recipe.file.requires.clone().unwrap_or_default();
         let mut errors = Vec::new();
         let mut lacks = |place: Location, message: String, help: &str| {
             errors.push(self.recipe.with_line(Diagnostic::new(Code::N002, place, message).help(help)));
@@ -484,6 +497,11 @@ impl Active {
                 lacks(program.place.clone(), message, "install it, or add its directory to PATH");
             }
         }
+        for (name, program) in self.given_programs().filter(|(_, program)| programs.find(program).is_err()) {
+            let message = format!("the program `{program}` is not in PATH");
+            let help = format!("install it, or give another command with --param {name}='COMMAND'");
+            lacks(self.recipe.place(&format!("params.{name}")), message, &help);
+        }
         match (requires.git, repository) {
             (Some(RequiredGit::Repo | RequiredGit::Clean), None) => {
                 lacks(of_git(), "it needs a git repository".to_owned(), "run it in one, or create one with `git init`");
@@ -501,6 +519,17 @@ impl Active {
             (Some(RequiredGit::None | RequiredGit::Repo) | None, _) => {}
         }
         if errors.is_empty() { Ok(()) } else { Err(RecipeError::Wrong(errors)) }
+    }
+
+    /// Returns the programs of the commands that parameters give, with the parameter. One that is named by its path
+    /// belongs to the project.
+    fn given_programs(&self) -> impl Iterator<Item = (String, String)> {
+        let commands = self.recipe.params().into_iter().filter(|(_, param)| param.r#type == ParamType::Command);
+        let program = |(name, _)| {
+            let program = self.bound.get(&name)?.get(0)?.as_str()?.to_owned();
+            (!program.contains('/') && program != "qwen").then_some((name, program))
+        };
+        commands.filter_map(program)
     }
 
     /// Returns the values of secret parameters, under names that masking recognises.

@@ -36,6 +36,8 @@ pub struct Input {
     pub environment: Environment,
     /// What the job of the Action says that started the run.
     pub from_job: FromJob,
+    /// The first message is shown and not sent.
+    pub shows_prompt: bool,
     /// The user's hooks.
     pub hooks: Hooks,
     /// The system prompt, with secrets.
@@ -83,6 +85,7 @@ impl Input {
             from_hook: item.arguments.from_hook.clone(),
             environment: environment.clone(),
             from_job: item.arguments.from_job.clone(),
+            shows_prompt: item.arguments.shows_prompt,
             system: system_prompt(item, &context, mcp)?,
         })
     }

@@ -3,7 +3,6 @@
 use crate::model::script::Script;
 use crate::recipe::file::ModelWishes;
 use std::io::Write;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -132,8 +131,8 @@ pub async fn choose(
     lent: Option<&Lent<'_>>,
 ) -> Result<ModelSelection, Failure> {
     let Shared { environment, place, .. } = shared;
-    if let Some(path) = &arguments.test.script {
-        return Ok(scripted(path)?);
+    if let Some(script) = script(arguments)? {
+        return Ok(script);
     }
     let player = player(arguments, environment, place)?;
     let recording = match &player {
@@ -186,7 +185,7 @@ pub async fn choose(
 
 /// Returns the name of the model that would be asked, as far as it is known without asking the server.
 pub fn name(arguments: &RunArgs, shared: &Shared, recipe: &ModelWishes) -> Result<Option<String>, Failure> {
-    if arguments.test.replay.is_some() || arguments.test.script.is_some() {
+    if arguments.test.replay.is_some() || arguments.test.script.is_some() || arguments.shows_prompt {
         return Ok(arguments.model.model.clone());
     }
     let (_, endpoint) = endpoint(arguments, shared, None, recipe)?;
@@ -229,13 +228,22 @@ fn recall(
     Some(memory)
 }
 
-fn scripted(path: &Path) -> Result<ModelSelection, ConnectError> {
+/// Returns what answers without a server: a script, or nothing at all where nothing is asked.
+fn script(arguments: &RunArgs) -> Result<Option<ModelSelection>, ConnectError> {
+    if arguments.shows_prompt {
+        return Ok(Some(scripted(Script::empty())));
+    }
+    let Some(path) = &arguments.test.script else { return Ok(None) };
     let script = bounded::named_text(path, bounded::PRODUCT).map_err(|error| error.to_string());
     let script = script
         .and_then(|text| Script::parse(&text).map_err(|error| error.to_string()))
         .map_err(|why| ConnectError::Script { path: path.display().to_string(), why })?;
+    Ok(Some(scripted(script)))
+}
+
+fn scripted(script: Script) -> ModelSelection {
     let (client, name) = (Answering::Scripted(script), "scripted".to_owned());
-    Ok(ModelSelection { client, name, warnings: Vec::new(), key: None, recording: None, memory: None })
+    ModelSelection { client, name, warnings: Vec::new(), key: None, recording: None, memory: None }
 }
 
 /// Reads the cassette of `--replay`.

@@ -17,6 +17,7 @@ use crate::path::RelPath;
 use crate::policy::Facts;
 use crate::policy::Policy;
 use crate::recipe::file::{Before, GitWishes, Offline, OnExhausted};
+use crate::recipe::render::TemplateProblem;
 use crate::run::conversation::hooks::Hooks;
 use crate::run::conversation::session::RunSession;
 use crate::run::error::{Failure, RecipeError, VerifyError};
@@ -27,9 +28,11 @@ use crate::run::prompt::task::Task;
 use crate::run::recipe::Active;
 use crate::run::recipe::answer_cache::{self, Kept};
 use crate::run::recipe::answers::AnswerSpec;
-use crate::run::recipe::checks::{self, Check, CheckEnvironment, Place, Verification};
+use crate::run::recipe::checks::{self, Check, CheckEnvironment, Place};
+use crate::run::recipe::finishing::{Finishing, Step};
 use crate::run::recipe::from_hook;
 use crate::run::recipe::gather::{Gatherer, Start};
+use crate::run::recipe::verification::Verification;
 use crate::run::rules::judge::RunPolicyCheck;
 use crate::tool_name::ToolId;
 use crate::tools::ToolContext;
@@ -121,9 +124,7 @@ impl Setup {
     }
 
     fn judge_of<'a>(&'a self, policy: &'a Policy, stage: &Stage) -> RunPolicyCheck<'a> {
-        let of_recipe = self.recipe.as_ref().is_some_and(|active| {
-            !active.recipe.checks().is_empty() || active.recipe.context().iter().any(|context| context.run.is_some())
-        });
+        let of_recipe = self.recipe.as_ref().is_some_and(|active| !active.recipe.file.commands().is_empty());
         let needs_tier =
             self.toolbox.registry.has(ToolId::RunShellCommand) || !self.checks.commands.is_empty() || of_recipe;
         RunPolicyCheck {
@@ -139,6 +140,7 @@ impl Setup {
     /// Returns guards and checks: the recipe's, then those of `--verify`.
     pub fn verification(&self, judge: &RunPolicyCheck<'_>) -> Result<Verification, Failure> {
         let mut verification = Verification {
+            finishing: Finishing::default(),
             guards: crate::verify::guards::Guards::default(),
             checks: Vec::new(),
             attempts: self.checks.attempts,
@@ -150,21 +152,8 @@ impl Setup {
             if let Some(verify) = &file.verify {
                 verification.stop_if_same = verify.stop_if_same.unwrap_or(true);
             }
-            let renderer = active.renderer(&[]);
-            for check in active.recipe.checks() {
-                let name = &check.name.value;
-                let templates: Vec<&str> = check.run.iter().map(|text| text.as_str()).collect();
-                let words = renderer.words(&templates).map_err(|problem| {
-                    let (name, problem, help) = (name.clone(), problem.message, problem.help);
-                    VerifyError::Words { name, problem, help }
-                })?;
-                let cwd = check.cwd.as_ref().map(|cwd| active.text(cwd)).transpose()?;
-                let what = format!("verify.checks.{name}");
-                let variables = checks::variables(check.env.as_ref(), active, judge.policy, &what)?;
-                let made = Check::of_recipe(check, &words, cwd.as_deref(), judge);
-                let made = made.map_err(|denial| active.not_run(&check.name.place, &what, &words, denial))?;
-                verification.checks.push(made.with(variables));
-            }
+            verification.finishing.steps = finishing(active, judge)?;
+            verification.checks = recipe_checks(active, judge)?;
         }
         verification.checks.extend(self.operator_checks(judge)?);
         Ok(verification)
@@ -412,4 +401,45 @@ impl Setup {
         }
         parts
     }
+}
+
+/// Judges the commands that finish a change. One without words is left out.
+fn finishing(active: &Active, judge: &RunPolicyCheck<'_>) -> Result<Vec<Step>, Failure> {
+    let renderer = active.renderer(&[]);
+    let mut steps = Vec::new();
+    for finish in active.recipe.file.finish.iter().flatten() {
+        let name = &finish.name.value;
+        let words = renderer.command(&finish.run).map_err(|problem| unrendered(name, problem))?;
+        if words.is_empty() {
+            continue;
+        }
+        let step = Step::new(finish, &words, judge);
+        let what = format!("finish.{name}");
+        steps.push(step.map_err(|denial| active.not_run(&finish.name.place, &what, &words, denial))?);
+    }
+    Ok(steps)
+}
+
+/// Judges the checks of a recipe. One without words is left out.
+fn recipe_checks(active: &Active, judge: &RunPolicyCheck<'_>) -> Result<Vec<Check>, Failure> {
+    let renderer = active.renderer(&[]);
+    let mut found = Vec::new();
+    for check in active.recipe.checks() {
+        let name = &check.name.value;
+        let words = renderer.command(&check.run).map_err(|problem| unrendered(name, problem))?;
+        if words.is_empty() {
+            continue;
+        }
+        let cwd = check.cwd.as_ref().map(|cwd| active.text(cwd)).transpose()?;
+        let what = format!("verify.checks.{name}");
+        let variables = checks::variables(check.env.as_ref(), active, judge.policy, &what)?;
+        let made = Check::of_recipe(check, &words, cwd.as_deref(), judge);
+        let made = made.map_err(|denial| active.not_run(&check.name.place, &what, &words, denial))?;
+        found.push(made.with(variables));
+    }
+    Ok(found)
+}
+
+fn unrendered(name: &str, problem: TemplateProblem) -> VerifyError {
+    VerifyError::Words { name: name.to_owned(), problem: problem.message, help: problem.help }
 }

@@ -1,0 +1,132 @@
+//! Runs the commands that finish a change after each attempt of the model; what they change is kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use globset::GlobSet;
+
+use super::checks::{Action, CheckEnvironment, action};
+use super::quoted;
+use crate::agent::invoke::PolicyCheck;
+use crate::change::{ChangeSet, Entry};
+use crate::event::{Event, VerifyOutcome};
+use crate::path::RelPath;
+use crate::policy::Denial;
+use crate::recipe::file::Finish;
+use crate::tools::Variables;
+use crate::verify::guards::{Violation, globs};
+use crate::verify::{self, CheckResult, FEEDBACK_BYTES, Failed};
+
+/// A command that may run.
+pub struct Step {
+    name: String,
+    command: String,
+    action: Action,
+    writes: GlobSet,
+    timeout: Option<Duration>,
+}
+
+impl Step {
+    /// Judges a command after rendering its words.
+    pub fn new(finish: &Finish, words: &[String], judge: &dyn PolicyCheck) -> Result<Step, Denial> {
+        Ok(Step {
+            name: finish.name.value.clone(),
+            command: words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+            action: action(words, None, judge)?,
+            writes: globs(&finish.writes),
+            timeout: finish.timeout.map(|time| time.0),
+        })
+    }
+
+    /// Runs it, and returns how it ended if it did not pass.
+    async fn run(
+        &self,
+        environment: &CheckEnvironment<'_>,
+        (attempt, attempts): (u32, u32),
+        emit: &(dyn Fn(Event) + Send + Sync),
+    ) -> Option<CheckResult> {
+        let started = Instant::now();
+        let timeout = self.timeout.unwrap_or(environment.timeout);
+        let done = self.action.perform(environment.runner, &environment.place, timeout, &Variables::default()).await;
+        let result = CheckResult {
+            name: self.name.clone(),
+            command: self.command.clone(),
+            expect_failure: false,
+            feedback_bytes: FEEDBACK_BYTES,
+            exit_code: done.exit_code,
+            output: done.output,
+            timed_out: done.timed_out,
+        };
+        emit(Event::Verify(VerifyOutcome {
+            command: self.command.clone(),
+            exit_code: result.exit_code,
+            attempt,
+            attempts,
+            duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            output_tail: verify::tail(&result.output, &environment.runner.seen_root()),
+            passed: result.passed(),
+        }));
+        (!result.passed()).then_some(result)
+    }
+
+    /// Returns what it changed and may not change.
+    fn outside(&self, before: &ChangeSet, after: &ChangeSet) -> Vec<Violation> {
+        let paths: BTreeSet<&RelPath> = before.iter().chain(after.iter()).map(|(path, _)| path).collect();
+        let wrong = paths.into_iter().filter(|path| left(before, path) != left(after, path));
+        let wrong = wrong.filter(|path| !self.writes.is_match(path.to_string()));
+        let message = |path: &RelPath| format!("{path} is changed by `{}`, which `writes` does not name", self.command);
+        wrong.map(|path| Violation { guard: "finish", message: message(path) }).collect()
+    }
+}
+
+/// Returns what a change leaves at a path; `None` where it does not touch it.
+fn left<'a>(changes: &'a ChangeSet, path: &RelPath) -> Option<&'a Entry> {
+    changes.get(path).map(|change| &change.after)
+}
+
+/// The commands, and what they alone have changed so far.
+#[derive(Default)]
+pub struct Finishing {
+    /// The commands, in order.
+    pub steps: Vec<Step>,
+    finished: Mutex<BTreeMap<RelPath, Entry>>,
+}
+
+impl Finishing {
+    /// Runs the commands on what the model left. Where it changed nothing, nothing is to be finished.
+    pub async fn run(
+        &self,
+        environment: &CheckEnvironment<'_>,
+        attempts: (u32, u32),
+        emit: &(dyn Fn(Event) + Send + Sync),
+    ) -> Option<Failed> {
+        let workspace = environment.place.workspace;
+        let begun = workspace.changes();
+        if self.steps.is_empty() || begun.is_empty() {
+            return None;
+        }
+        let of_model = |path: &RelPath| begun.get(path).is_some() && !self.is_finished(&begun, path);
+        for step in &self.steps {
+            let before = workspace.changes();
+            if let Some(failed) = step.run(environment, attempts, emit).await {
+                return Some(Failed::Check(failed));
+            }
+            let violations = step.outside(&before, &workspace.changes());
+            if !violations.is_empty() {
+                return Some(Failed::Guards(violations));
+            }
+        }
+        let ended = workspace.changes();
+        let finished = ended.iter().filter(|(path, _)| !of_model(path));
+        let finished = finished.map(|(path, change)| (path.clone(), change.after.clone())).collect();
+        *self.finished.lock().expect("nothing panics while it holds the files") = finished;
+        None
+    }
+
+    /// Tells whether a file is as the commands left it, and nobody else changed it.
+    pub fn is_finished(&self, changes: &ChangeSet, path: &RelPath) -> bool {
+        let finished = self.finished.lock().expect("nothing panics while it holds the files");
+        finished.get(path).is_some_and(|entry| left(changes, path) == Some(entry))
+    }
+}

@@ -1,0 +1,103 @@
+//! Judges what the model left after an attempt: commands finish it, then guards and checks say what they think of it.
+
+use std::time::Instant;
+
+use crate::event::{Event, VerifyOutcome};
+use crate::run::recipe::checks::{Check, CheckEnvironment};
+use crate::run::recipe::finishing::Finishing;
+use crate::verify::guards::Guards;
+use crate::verify::{self, CheckResult, Failed};
+
+/// The guards and checks of a run, and how many attempts the model has.
+#[derive(Default)]
+pub struct Verification {
+    /// Commands that finish a change before it is judged.
+    pub finishing: Finishing,
+    /// Rules on the change.
+    pub guards: Guards,
+    /// The checks, in order.
+    pub checks: Vec<Check>,
+    /// Maximum attempts of the model.
+    pub attempts: u32,
+    /// Whether the same failure on the same tree ends the run.
+    pub stop_if_same: bool,
+}
+
+impl Verification {
+    /// Judges the staged state after an attempt: the guards, then the checks in order up to the first that fails.
+    pub async fn judge(
+        &self,
+        check_environment: &CheckEnvironment<'_>,
+        attempt: u32,
+        emit: &(dyn Fn(Event) + Send + Sync),
+    ) -> Option<Failed> {
+        if let Some(failed) = self.finishing.run(check_environment, (attempt, self.attempts), emit).await {
+            return Some(failed);
+        }
+        let changes = check_environment.place.workspace.changes();
+        let violations = self.guards.judge(&changes, &|path| self.finishing.is_finished(&changes, path));
+        if !violations.is_empty() {
+            return Some(Failed::Guards(violations));
+        }
+        self.run(check_environment, attempt, emit).await.map(Failed::Check)
+    }
+
+    /// Runs the checks in order up to the first that fails, and returns that one.
+    pub async fn run(
+        &self,
+        check_environment: &CheckEnvironment<'_>,
+        attempt: u32,
+        emit: &(dyn Fn(Event) + Send + Sync),
+    ) -> Option<CheckResult> {
+        let seen_root = check_environment.runner.seen_root();
+        for check in &self.checks {
+            let started = Instant::now();
+            let runner = if check.on_base {
+                check_environment.base.unwrap_or(check_environment.runner)
+            } else {
+                check_environment.runner
+            };
+            let mut variables = check.variables.clone();
+            if let Some(trace) = check_environment.trace {
+                variables.0.extend(trace.context(trace.begin_check()).variables());
+            }
+            let mut result = CheckResult::default();
+            for _ in 0..check.repeat {
+                let done = check
+                    .action
+                    .perform(
+                        runner,
+                        &check_environment.place,
+                        check.timeout.unwrap_or(check_environment.timeout),
+                        &variables,
+                    )
+                    .await;
+                result = CheckResult {
+                    name: check.name.clone(),
+                    command: check.command.clone(),
+                    expect_failure: check.expect_failure,
+                    feedback_bytes: check.feedback_bytes,
+                    exit_code: done.exit_code,
+                    output: done.output,
+                    timed_out: done.timed_out,
+                };
+                if !result.passed() {
+                    break;
+                }
+            }
+            emit(Event::Verify(VerifyOutcome {
+                command: check.command.clone(),
+                exit_code: result.exit_code,
+                attempt,
+                attempts: self.attempts,
+                duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                output_tail: verify::tail(&result.output, &seen_root),
+                passed: result.passed(),
+            }));
+            if !result.passed() {
+                return Some(result);
+            }
+        }
+        None
+    }
+}
