@@ -10,7 +10,7 @@ use crate::support::github::{TOKEN, Trouble};
 use crate::support::{GitHub, Project, Reply, call, program};
 
 /// A pull request from `change` to `main`, and what its model answers, run by run.
-struct Reviewed {
+pub(super) struct Reviewed {
     project: Project,
     api: GitHub,
     second: PathBuf,
@@ -24,7 +24,7 @@ fn finding(path: &str, line: u64, quote: &str, message: &str) -> Value {
 }
 
 /// An answer of the model.
-fn findings(all: &[Value]) -> Reply {
+pub(super) fn findings(all: &[Value]) -> Reply {
     call("structured_output", json!({"findings": all}))
 }
 
@@ -33,7 +33,7 @@ const AFTER: &str = "def a():\n    return 1 / 0\n\n\ndef b():\n    return [][0]\
 
 impl Reviewed {
     /// Makes the pull request; `replies` are the model's, one a run.
-    fn new(replies: impl IntoIterator<Item = Reply>) -> Reviewed {
+    pub(super) fn new(replies: impl IntoIterator<Item = Reply>) -> Reviewed {
         let project = Project::new().file("src/a.py", BEFORE).model(replies).git();
         let origin = project.beside("origin.git");
         project.run_git(&["clone", "-q", "--bare", ".", &origin.display().to_string()]);
@@ -51,7 +51,7 @@ impl Reviewed {
     }
 
     /// Commits files to the branch of the pull request.
-    fn push(&self, files: &[(&str, &str)]) {
+    pub(super) fn push(&self, files: &[(&str, &str)]) {
         for (path, text) in files {
             let path = self.project.root().join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -110,7 +110,7 @@ impl Reviewed {
     }
 
     /// Both jobs of a pull request's event; both succeed.
-    fn both(&self) -> (Seen, Seen) {
+    pub(super) fn both(&self) -> (Seen, Seen) {
         let review = self.review("pull_request");
         assert!(matches!(review.code, 0 | 3), "{}", review.log);
         let delivered = self.deliver(&review, "pull_request");
@@ -119,7 +119,7 @@ impl Reviewed {
     }
 
     /// Each thread: path, first and last line, whether it is resolved, and the text that began it.
-    fn threads(&self) -> Vec<(String, u64, u64, bool, String)> {
+    pub(super) fn threads(&self) -> Vec<(String, u64, u64, bool, String)> {
         let state = self.api.state();
         let thread = |thread: &crate::support::github::Thread| {
             let start = thread.start_line.unwrap_or(thread.line);
@@ -129,7 +129,7 @@ impl Reviewed {
         state.threads.iter().map(thread).collect()
     }
 
-    fn comments(&self) -> Vec<String> {
+    pub(super) fn comments(&self) -> Vec<String> {
         self.api.state().comments_of(NUMBER).into_iter().map(|(_, body)| body.to_owned()).collect()
     }
 }
