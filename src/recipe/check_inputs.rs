@@ -32,6 +32,10 @@ impl Checker<'_> {
         if !is_number && (param.min.is_some() || param.max.is_some()) {
             self.error(Code::R005, &place, format!("`{path}`: `min` and `max` are for numbers"));
         }
+        if param.r#type == ParamType::Command && (param.untrusted || param.secret) {
+            let message = format!("`{path}`: a command is neither `untrusted` nor `secret`");
+            self.error(Code::R005, &place, message);
+        }
         if param.writes && param.r#type != ParamType::Path {
             self.error(Code::R005, &place, format!("`{path}`: `writes` is for paths"));
         }

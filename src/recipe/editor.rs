@@ -204,6 +204,9 @@ fn of_param() -> Value {
         only("must_exist", "path"),
         only("writes", "path"),
         only("command", "string"),
+        json!({"if": is("command"), "then": {"not": {"anyOf": [
+            {"properties": {"untrusted": {"const": true}}, "required": ["untrusted"]},
+            {"properties": {"secret": {"const": true}}, "required": ["secret"]}]}}}),
         not_both("command", "untrusted"),
         not_both("command", "secret"),
         default("integer", json!({"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^-?[0-9]+$"}]})),

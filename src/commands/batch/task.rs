@@ -151,7 +151,9 @@ fn takes_strangers(param: &Param) -> bool {
         ParamType::Integer | ParamType::Number | ParamType::Boolean | ParamType::Path | ParamType::Enum => true,
         ParamType::String | ParamType::List | ParamType::Command => false,
     };
-    param.untrusted || param.pattern.is_some() || param.r#enum.is_some() || is_plain
+    let is_bounded = param.untrusted || param.pattern.is_some() || param.r#enum.is_some() || is_plain;
+    // No pattern tells a harmless command from another one.
+    is_bounded && param.r#type != ParamType::Command
 }
 
 /// Makes a recipe of a prompt that sees the fields of an item and nothing else.
