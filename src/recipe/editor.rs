@@ -218,7 +218,7 @@ fn of_param() -> Value {
 }
 
 fn of_context() -> Value {
-    let sources = ["run", "file", "glob", "diff", "param"];
+    let sources = ["run", "file", "glob", "diff", "param", "github"];
     let one = |source: &str| json!({"required": [source], "not": {"properties": {"stdin": {"const": true}}, "required": ["stdin"]}});
     let mut any: Vec<Value> = sources.iter().map(|source| one(source)).collect();
     any.push(json!({"required": ["stdin"], "properties": {"stdin": {"const": true}},

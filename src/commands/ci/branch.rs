@@ -7,7 +7,7 @@ use super::job::{Job, recipe};
 use super::push::{COMMITTER, Push, TREE};
 use super::wanted::Wanted;
 use crate::deliver::inert::inert;
-use crate::deliver::message::{SUBJECT, closing, message};
+use crate::deliver::message::{SUBJECT, message};
 use crate::deliver::{Delivery, DeliveryRequest, Person, Site};
 use crate::emit::Report;
 use crate::emit::proposal::ProposalFile;
