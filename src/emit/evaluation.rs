@@ -204,8 +204,7 @@ mod tests {
     /// Ten cases, of which model B loses one whole and another in part.
     fn evaluation(missing: bool) -> Evaluation {
         let cases = (0..10).map(|case| CaseFacts { name: format!("case-{case}"), sha256: format!("{case}") }).collect();
-        let recipe =
-            RecipeFacts { name: "fix-lint".into(), version: Some("1.0.0".into()), sha256: "00".into() };
+        let recipe = RecipeFacts { name: "fix-lint".into(), version: Some("1.0.0".into()), sha256: "00".into() };
         let design = Design { recipes: vec![(recipe, cases)], models: vec!["A".into(), "B".into()], runs: 5 };
         let passes = |model: &str, case: u32, run: u32| match (model, case) {
             ("A", 0) => false,

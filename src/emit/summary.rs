@@ -383,11 +383,7 @@ mod tests {
             run_id: "01-run".into(),
             model: "qwen3-coder-plus".into(),
             changes_mode: "dry-run".into(),
-            recipe: Some(RecipeFacts {
-                name: "fix-lint".into(),
-                version: Some("1.0.0".into()),
-                sha256: "1f3a".into(),
-            }),
+            recipe: Some(RecipeFacts { name: "fix-lint".into(), version: Some("1.0.0".into()), sha256: "1f3a".into() }),
             ..RunStarted::default()
         };
         let mut finished = RunFinished::failed(Exit::Ok, RunError::default());

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::file::{
-    AllowedLabels, Before, CacheKey, CheckFile, Context, GitHubKind, Kind, Limits, Needs, Offline, Output, OutputKind, Param,
-    ParamType, RecipeFile, Severity, Text,
+    AllowedLabels, Before, CacheKey, CheckFile, Context, GitHubKind, Kind, Limits, Needs, Offline, Output, OutputKind,
+    Param, ParamType, RecipeFile, Severity, Text,
 };
 use super::project::Purpose;
 use super::{needs, params, render, version};

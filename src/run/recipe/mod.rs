@@ -10,8 +10,8 @@ pub mod from_hook;
 pub mod gather;
 mod github;
 pub mod parts;
-mod since;
 mod project;
+mod since;
 pub mod verification;
 
 use std::collections::BTreeMap;
