@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::recipe_fixture::{CaseError, Surroundings, at, copy};
+use super::recipe_fixture::{CaseError, Surroundings, at};
 use crate::cli::RunArgs;
 use crate::emit::{Format, Screen};
 use crate::exit::Exit;
@@ -33,6 +33,7 @@ use crate::settings::Environment;
 use crate::tools::Variables;
 use crate::verify::middle_cut;
 use crate::workspace::temporary::Temporary;
+use crate::workspace::temporary_files;
 
 /// Variables that a test may see: what toolchains need.
 const KEPT: [&str; 5] = ["PATH", "TMPDIR", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"];
@@ -111,7 +112,7 @@ impl CaseProject {
         if !directory.is_dir() {
             return Ok(false);
         }
-        copy(&directory, &self.directory()).map_err(at(&directory)).map(|()| true)
+        temporary_files::copy(&directory, &self.directory()).map_err(at(&directory)).map(|()| true)
     }
 
     /// Returns the arguments of a run of a recipe on this project; which model answers is for the caller to say.

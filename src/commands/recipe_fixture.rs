@@ -11,6 +11,7 @@ use crate::run::Failure;
 use crate::run::place::Place;
 use crate::run::rules::trust::Trusted;
 use crate::settings::Environment;
+use crate::workspace::temporary_files;
 
 /// Why a test case cannot be run or judged.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +78,7 @@ impl Surroundings {
                 return Err(failed(format!("`{key}` needs a trusted checkout: run `qwen policy trust`")));
             }
         }
-        std::fs::write(copy, text).map_err(at(copy))?;
+        temporary_files::write(copy, text.as_bytes()).map_err(at(copy))?;
         Ok(copy.display().to_string())
     }
 }
@@ -115,29 +116,4 @@ pub(super) fn named(directory: &Path, name: &str, cwd: &Path) -> Result<PathBuf,
         true => Err(CaseError::Outside(path.display().to_string())),
         false => Ok(path),
     }
-}
-
-/// Copies a layer of a fixture over a project. Links are copied as links: neither their targets nor what they point at in
-/// the project is read or written.
-pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    for entry in std::fs::read_dir(from)? {
-        let (entry, target) = entry.map(|entry| (entry.path(), to.join(entry.file_name())))?;
-        let kind = entry.symlink_metadata()?.file_type();
-        let there = target.symlink_metadata().ok();
-        if there.as_ref().is_some_and(|there| !(there.is_dir() && kind.is_dir())) {
-            let is_directory = there.is_some_and(|there| there.is_dir());
-            if is_directory { std::fs::remove_dir_all(&target)? } else { std::fs::remove_file(&target)? }
-        }
-        if kind.is_dir() {
-            std::fs::DirBuilder::new().recursive(true).create(&target)?;
-            copy(&entry, &target)?;
-        } else if kind.is_symlink() {
-            std::os::unix::fs::symlink(std::fs::read_link(&entry)?, &target)?;
-        } else if kind.is_file() {
-            std::fs::copy(&entry, &target)?;
-        } else {
-            return Err(io::Error::other(format!("{} is neither a file nor a directory", entry.display())));
-        }
-    }
-    Ok(())
 }

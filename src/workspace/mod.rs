@@ -17,6 +17,7 @@ pub mod session_file;
 pub(crate) mod snapshot;
 pub mod steps;
 pub mod temporary;
+pub mod temporary_files;
 #[cfg(test)]
 pub(crate) mod test_support;
 pub mod tree;
