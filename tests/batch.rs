@@ -569,3 +569,20 @@ fn a_full_disk_ends_the_batch_and_it_goes_on_once_there_is_room() {
     // Only what was in flight when the disk was full is paid for again.
     assert!(project.server().requests().len() <= 60 + 4, "{}", project.server().requests().len());
 }
+
+#[test]
+fn a_checkout_decides_neither_what_is_listed_nor_what_is_done() {
+    let project = project(3).git();
+    let outside = project.beside("outside.jsonl");
+    std::fs::write(&outside, tickets(2)).unwrap();
+    std::os::unix::fs::symlink(&outside, project.root().join("link.jsonl")).unwrap();
+    let linked = project.qwen(&["batch", "--items", "link.jsonl", "--recipe", "./classify.yaml"]);
+    assert_eq!((linked.code, project.server().requests().len()), (42, 0), "{}", linked.stderr);
+    assert!(linked.stderr.contains("link in the checkout that points outside"), "{}", linked.stderr);
+    assert_eq!(project.qwen(&batch(&["--out", "out"])).code, 0);
+    project.run_git(&["add", "-f", "out"]);
+    project.run_git(&["commit", "-q", "-m", "results"]);
+    let committed = project.qwen(&batch(&["--out", "out"]));
+    assert_eq!((committed.code, project.server().requests().len()), (63, 3), "{}", committed.stderr);
+    assert!(committed.stderr.contains("git tracks results in this directory"), "{}", committed.stderr);
+}

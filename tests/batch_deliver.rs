@@ -225,6 +225,47 @@ fn with_a_digest_nothing_counts_that_the_result_does_not_vouch_for() {
 }
 
 #[test]
+fn with_a_digest_neither_what_the_batch_is_nor_a_change_can_be_taken_away() {
+    let project = project();
+    write_shards(&project.beside("shards"), &without(items(&project), 3), 2);
+    let (shards, out) = (project.beside("shards").display().to_string(), project.beside("out").display().to_string());
+    let merged = project.qwen(&["batch", "merge", &shards, "--out", &out]);
+    assert_eq!(merged.code, 0, "{}", merged.stderr);
+    let digest = qwen_run::base::digest::sha256(&std::fs::read(project.beside("out/summary.json")).unwrap());
+    let altered = |file: &str, alter: &dyn Fn(&str) -> String| {
+        let path = project.beside("out").join(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let other = alter(&text);
+        assert_ne!(other, text, "{file}");
+        std::fs::write(&path, other).unwrap();
+        let outcome = project.qwen(&["batch", "deliver", &out, "--sha256", &digest]);
+        std::fs::write(&path, text).unwrap();
+        outcome.code
+    };
+    let field = |name: &str, value: Value| {
+        let name = name.to_owned();
+        move |text: &str| {
+            let mut object: Value = serde_json::from_str(text).unwrap();
+            object[&name] = value.clone();
+            object.to_string()
+        }
+    };
+    assert_eq!(altered("batch.json", &field("model", json!("other"))), 63);
+    assert_eq!(altered("batch.json", &field("batch_id", json!("other"))), 63);
+    let forgotten = |text: &str| {
+        let line = |line: &str| {
+            let mut end: Value = serde_json::from_str(line).unwrap();
+            if end["t"] == "end" && end["key"] == "first" {
+                (end["patch"], end["patch_sha256"]) = (Value::Null, Value::Null);
+            }
+            end.to_string() + "\n"
+        };
+        text.lines().map(line).collect()
+    };
+    assert_eq!(altered("journal.jsonl", &forgotten), 63);
+}
+
+#[test]
 fn the_policy_decides_about_the_combined_change() {
     let project = project();
     let bad = patch(&project, &[(".github-x", "x\n")]);

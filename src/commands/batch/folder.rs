@@ -10,11 +10,12 @@ use crate::base::digest::sha256;
 use crate::bounded;
 use crate::base::{Span, Spanned};
 use crate::batch::journal::Journal;
-use crate::batch::plan::Batch;
+use crate::batch::plan::{Batch, files};
 use crate::batch::shard::Shard;
-use crate::checkouts::refuse_links;
+use crate::checkouts::{Around, refuse_links};
 use crate::cli::RunArgs;
 use crate::cli::batch::BatchArgs;
+use crate::git::trusted::committed_in_checkout;
 use crate::policy::file::{Paths, PolicyFile, ReadPaths, WritePaths};
 use crate::policy::layers::{Layer, OF_BATCH};
 use crate::recipe::Recipe;
@@ -48,6 +49,8 @@ pub(super) fn open(
     let path = path_of(arguments, shared, shard).unwrap_or_default();
     let shown = out.display().to_string();
     refuse_links(&existing(&path).0.join("batch.json"), &checkouts(&shared.place.checkout.around))
+        .map_err(|cause| BatchError::Link { path: shown.clone(), cause })?;
+    refuse_committed(&path, &shared.place.checkout.around)
         .map_err(|cause| BatchError::Link { path: shown.clone(), cause })?;
     if let Some(shard) = shard {
         same_division(&shared.environment.cwd.join(out), shard)?;
@@ -109,6 +112,17 @@ pub(super) fn hide(arguments: &BatchArgs, shared: &mut Shared) -> Result<(), Fai
         .map_err(|cause| BatchError::Hide { path: below.clone(), cause: Box::new(cause) })?;
     shared.policy.policy = shared.policy.policy.and(layer);
     Ok(())
+}
+
+/// Refuses a directory of which a commit holds results: whoever wrote the commit would decide what counts as done.
+pub(in crate::commands) fn refuse_committed(path: &Path, around: &Around) -> std::io::Result<()> {
+    let names = [files::BATCH, files::JOURNAL, files::OF_ITEMS];
+    match path.canonicalize() {
+        Ok(real) if committed_in_checkout(around, &real, &names) => {
+            Err(std::io::Error::other("git tracks results in this directory, which would count as done"))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// Splits a path into what exists of it and the rest.

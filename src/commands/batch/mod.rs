@@ -48,7 +48,7 @@ use crate::telemetry::{BatchEnd, BatchTelemetry};
 use crate::workspace::batch_folder::BatchFolder;
 use crate::workspace::item_list::ItemList;
 
-pub(super) use folder::{existing, holder};
+pub(super) use folder::{existing, holder, refuse_committed};
 use clones::{Clones, Work};
 use delivery::{AtEnd, Deliverer};
 use error::BatchError;

@@ -16,6 +16,7 @@ use crate::batch::item::{Fields, Item};
 use crate::batch::keys::Keys;
 use crate::batch::plan::Source;
 use crate::bounded;
+use crate::checkouts::refuse_links_out;
 use crate::cli::batch::{BatchArgs, SourceArgs};
 use crate::path::RelPath;
 use crate::run::stages::Shared;
@@ -83,13 +84,16 @@ fn open(path: &Path, shared: &Shared) -> Result<Box<dyn Read>, BatchError> {
         return Ok(Box::new(std::io::stdin()));
     }
     let failed = |error: std::io::Error| BatchError::List { name: path.display().to_string(), cause: error.into() };
-    Ok(Box::new(File::open(shared.environment.cwd.join(path)).map_err(failed)?))
+    let whole = shared.environment.cwd.join(path);
+    refuse_links_out(&whole).map_err(failed)?;
+    Ok(Box::new(File::open(whole).map_err(failed)?))
 }
 
 /// Lists the failed tests of a report.
 fn failed_tests(path: &Path, shared: &Shared, take: &mut Take<'_>) -> Result<(), BatchError> {
     let failed = |cause: ListError| BatchError::List { name: path.display().to_string(), cause };
-    let bytes = bounded::regular(&shared.environment.cwd.join(path), bounded::PRODUCT);
+    let whole = shared.environment.cwd.join(path);
+    let bytes = refuse_links_out(&whole).and_then(|()| bounded::regular(&whole, bounded::PRODUCT));
     let bytes = bytes.map_err(|cause| failed(cause.into()))?;
     let mut keys = Keys::new(Some(junit_source::KEY.to_owned()));
     let mut each = |line: u64, fields: Fields| take(keys.item(line, fields, "")?);

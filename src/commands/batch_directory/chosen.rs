@@ -1,6 +1,6 @@
 //! Chooses the items of a batch whose changes are delivered, and says in a commit which they are.
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 
 use super::error::{BatchError, DeliverBatchError};
 use super::opened::{Batch, Found, Item};
@@ -76,8 +76,9 @@ pub(in crate::commands) fn chosen(
     Ok(chosen)
 }
 
-/// Refuses everything that the digest of the result does not vouch for: every patch, and how the items ended.
-pub(super) fn trust(batch: &Batch, chosen: &[Chosen], digest: &str) -> Result<(), Failure> {
+/// Refuses everything that the digest of the result does not vouch for: every patch, how the items ended, and what the
+/// batch is.
+pub(super) fn trust(batch: &Batch, digest: &str) -> Result<(), Failure> {
     let part = batch.parts.first().ok_or(BatchError::NoDirectory)?;
     let text = part.reader.file(files::SUMMARY).map_err(|cause| part.unreadable(cause))?.unwrap_or_default();
     if !sha256(&text).eq_ignore_ascii_case(digest) {
@@ -86,16 +87,18 @@ pub(super) fn trust(batch: &Batch, chosen: &[Chosen], digest: &str) -> Result<()
     let named: BatchResult = serde_json::from_slice(&text)
         .map_err(|cause| BatchError::Invalid { path: part.path(files::SUMMARY), cause: cause.to_string() })?;
     let now = batch.result(true, Share::Count(0))?;
-    let patches = named.combined.patches.iter().map(|patch| (patch.key.as_str(), patch.sha256.as_str()));
-    let patches: HashMap<&str, &str> = patches.collect();
-    let is_named =
-        |one: &Chosen| patches.get(one.item.key.as_str()).copied() == one.ended.product.patch_sha256.as_deref();
+    let patches = |result: &BatchResult| -> BTreeSet<(String, String)> {
+        result.combined.patches.iter().map(|patch| (patch.key.clone(), patch.sha256.clone())).collect()
+    };
     let counts = |result: &BatchResult| (result.items.total, result.items.not_final, result.by_exit_code.clone());
-    let is_same = named.plan_sha256 == now.plan_sha256
+    let description = &part.description;
+    let is_same = named.batch_id == description.batch_id
+        && named.plan_sha256 == description.plan_sha256
+        && named.plan_sha256 == description.plan.sha256()
         && named.items_sha256 == now.items_sha256
         && named.failed_keys == now.failed_keys
         && counts(&named) == counts(&now)
-        && chosen.iter().all(is_named);
+        && patches(&named) == patches(&now);
     if is_same { Ok(()) } else { Err(DeliverBatchError::Changed(part.name()).into()) }
 }
 

@@ -44,7 +44,7 @@ pub(super) async fn run(
     }
     let chosen = chosen(&batch, &arguments.only, flags.partial, false)?;
     if let Some(digest) = &arguments.sha256 {
-        trust(&batch, &chosen, digest)?;
+        trust(&batch, digest)?;
     }
     if arguments.push {
         arguments.sha256.as_ref().ok_or(DeliverBatchError::NoDigest)?;

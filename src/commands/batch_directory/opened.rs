@@ -188,8 +188,8 @@ impl Batch {
             let Some(earlier) = part.result()? else { continue };
             result.waited_ms = result.waited_ms.saturating_add(earlier.waited_ms);
             result.duration_ms = result.duration_ms.max(earlier.duration_ms);
-            result.concurrency.limit += earlier.concurrency.limit;
-            result.concurrency.least += earlier.concurrency.least;
+            result.concurrency.limit = result.concurrency.limit.saturating_add(earlier.concurrency.limit);
+            result.concurrency.least = result.concurrency.least.saturating_add(earlier.concurrency.least);
         }
         Ok(result)
     }

@@ -92,7 +92,7 @@ fn spent(summary: &BatchResult) -> Option<String> {
     let (Some(input), Some(output)) = (usage.input_tokens, usage.output_tokens) else {
         return Some(format!("spent: ~{} tokens, {cost}", words::tokens(usage.tokens())));
     };
-    if input + output == 0 {
+    if input.saturating_add(output) == 0 {
         return None;
     }
     let cached = usage.cache_read_input_tokens.unwrap_or_default();

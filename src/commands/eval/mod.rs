@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::batch::{existing, holder, listen};
+use super::batch::{existing, holder, listen, refuse_committed};
 use super::console::print;
 use crate::batch::budget::{Amount, Budget, Totals};
 use crate::batch::evaluation::Evaluation;
@@ -134,6 +134,7 @@ fn open(
     let path = shard.map_or_else(|| out.clone(), |shard| out.join(shard.directory()));
     let shown = || args.out.display().to_string();
     refuse_links(&existing(&path).0.join(plan::files::BATCH), &checkouts(&place.checkout.around))
+        .and_then(|()| refuse_committed(&path, &place.checkout.around))
         .map_err(|cause| EvalError::Link { path: shown(), cause })?;
     let folder = BatchFolder::open(&path, &holder())?;
     if folder.batch()?.is_some_and(|batch| batch.source.kind != SOURCE) {
