@@ -211,7 +211,8 @@ fn items_that_only_ran_beside_the_one_that_ends_the_process_are_not_given_up() {
     let before = project.server().requests().len();
     let mut child = project.spawn(&arguments);
     project.server().wait_for(before + 2);
-    let started: Vec<Value> = lines(&project, "out/journal.jsonl").into_iter().filter(|line| line["alone"] == true).collect();
+    let started: Vec<Value> =
+        lines(&project, "out/journal.jsonl").into_iter().filter(|line| line["alone"] == true).collect();
     let keys: Vec<&Value> = started.iter().map(|line| &line["key"]).collect();
     assert_eq!(keys, ["T-3", "T-4"], "each runs when the one before has ended");
     child.kill().unwrap();
@@ -219,8 +220,7 @@ fn items_that_only_ran_beside_the_one_that_ends_the_process_are_not_given_up() {
     let end = project.qwen(&arguments);
     assert_eq!(end.code, 1, "{}{}", end.stdout, end.stderr);
     let ends = ends(&project);
-    let failed: Vec<&str> =
-        ends.iter().filter(|(_, end)| end["exit_code"] != 0).map(|(key, _)| key.as_str()).collect();
+    let failed: Vec<&str> = ends.iter().filter(|(_, end)| end["exit_code"] != 0).map(|(key, _)| key.as_str()).collect();
     assert_eq!((failed, &ends["T-4"]["error"]["code"]), (vec!["T-4"], &json!("crashed")));
     assert!(end.stdout.contains("fail T-4 1 failed: the process ended 3 times while it ran"), "{}", end.stdout);
 }

@@ -24,7 +24,8 @@ fn letter(request: &Value) -> char {
 
 /// A project with the files `src/a.rs`, `b` and `c`. `written` says which file is written for which.
 fn project(written: impl Fn(char) -> Option<String> + Send + Sync + 'static) -> Project {
-    let answer = move |request: &Value| match (request["messages"].as_array().unwrap().len(), written(letter(request))) {
+    let answer = move |request: &Value| match (request["messages"].as_array().unwrap().len(), written(letter(request)))
+    {
         (_, None) => Reply::Status(400, vec![], r#"{"error":{"message":"no"}}"#.into()),
         (2, Some(path)) => {
             let content = format!("//! Of {}.\n", letter(request));
@@ -137,7 +138,10 @@ fn each_item_gets_a_branch_of_its_own_and_a_second_call_keeps_it() {
     // A branch on which somebody has worked is not ours any more.
     project.run_git(&["branch", "-q", "-f", "qwen/1", "HEAD"]);
     let out = project.beside("out").display().to_string();
-    for run in [batch(&project, &["--branch-each", "qwen/{n}"]), project.qwen(&["batch", "deliver", &out, "--branch-each", "qwen/{n}"])] {
+    for run in [
+        batch(&project, &["--branch-each", "qwen/{n}"]),
+        project.qwen(&["batch", "deliver", &out, "--branch-each", "qwen/{n}"]),
+    ] {
         assert_eq!(run.code, 63, "{}{}", run.stdout, run.stderr);
         let said = format!("{}{}", run.stdout, run.stderr);
         assert!(said.contains("fail src/a.rs qwen/1: the branch qwen/1 already exists"), "{said}");

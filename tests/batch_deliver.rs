@@ -195,7 +195,11 @@ fn each_item_gets_a_branch_of_its_own_and_the_work_tree_stays() {
     project.run_git(&["branch", "-q", "-f", "qwen/1-first", "qwen/3-second"]);
     let other = project.qwen(&["batch", "deliver", &out, "--branch-each", "qwen/{n}-{key}"]);
     assert_eq!(other.code, 63, "{}", other.stdout);
-    assert!(other.stdout.contains("fail first qwen/1-first: the branch qwen/1-first already exists"), "{}", other.stdout);
+    assert!(
+        other.stdout.contains("fail first qwen/1-first: the branch qwen/1-first already exists"),
+        "{}",
+        other.stdout
+    );
 }
 
 #[test]

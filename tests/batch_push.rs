@@ -80,8 +80,15 @@ fn each_repository_gets_a_branch_and_one_pull_request() {
         let state = done.github.state();
         let pulls: Vec<_> = state.pulls.values().collect();
         assert_eq!(pulls.len(), 1);
-        assert_eq!((pulls[0].head_ref.as_str(), pulls[0].base_ref.as_str(), pulls[0].draft), ("qwen/upgrade", "main", true));
-        assert!(pulls[0].body.contains("It is version 2 now") && !pulls[0].body.contains("@everyone"), "{}", pulls[0].body);
+        assert_eq!(
+            (pulls[0].head_ref.as_str(), pulls[0].base_ref.as_str(), pulls[0].draft),
+            ("qwen/upgrade", "main", true)
+        );
+        assert!(
+            pulls[0].body.contains("It is version 2 now") && !pulls[0].body.contains("@everyone"),
+            "{}",
+            pulls[0].body
+        );
     }
     let (tip, asked) = (done.tip(), done.github.asked().len());
     let again = done.push(&["--pull-request", "--draft"]);

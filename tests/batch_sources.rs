@@ -36,7 +36,8 @@ fn each_failed_test_of_a_report_is_an_item() {
         .file("fix.yaml", FIX)
         .file("report.xml", REPORT)
         .served_by(Server::answering(|_| say("because")));
-    let run = project.qwen(&["batch", "--from-junit", "report.xml", "--recipe", "./fix.yaml", "-j", "1", "--out", "out"]);
+    let run =
+        project.qwen(&["batch", "--from-junit", "report.xml", "--recipe", "./fix.yaml", "-j", "1", "--out", "out"]);
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
     let keys: Vec<Value> = lines(&project.read("out/items.jsonl")).iter().map(|item| item["key"].clone()).collect();
     assert_eq!(keys, ["api::fails", "api::breaks"]);
@@ -109,8 +110,7 @@ fn a_policy_limits_a_batch() {
 #[test]
 fn what_differs_early_in_the_prompt_is_named() {
     let long = "Think about it. ".repeat(60);
-    let project =
-        Project::new().file("names.txt", "Ada\n").served_by(Server::answering(|_| say("yes")));
+    let project = Project::new().file("names.txt", "Ada\n").served_by(Server::answering(|_| say("yes")));
     let early = format!("A person? {{{{ item.line }}}} {long}");
     let run = project.qwen(&["batch", "--lines", "names.txt", "-p", &early]);
     assert!(run.code == 0 && run.stderr.contains("the parameter `line` comes before the last third"), "{}", run.stderr);
@@ -154,11 +154,13 @@ fn repositories(count: usize) -> Project {
         _ => say("upgraded"),
     };
     let list: String = (1..=count).map(|n| format!("../repos/r{n}\n")).collect();
-    let project = Project::new().file("repos.txt", list).file("upgrade.yaml", UPGRADE).served_by(Server::answering(answer));
+    let project =
+        Project::new().file("repos.txt", list).file("upgrade.yaml", UPGRADE).served_by(Server::answering(answer));
     (1..=count).for_each(|n| repository(&project, &format!("r{n}")));
     // The user's own configuration names the filter; a clone does not start it.
     let ran = project.beside("ran").display().to_string();
-    let filter = format!("[user]\n\tname = a\n\temail = a@b\n[filter \"evil\"]\n\tsmudge = touch {ran}\n\trequired = true\n");
+    let filter =
+        format!("[user]\n\tname = a\n\temail = a@b\n[filter \"evil\"]\n\tsmudge = touch {ran}\n\trequired = true\n");
     std::fs::create_dir_all(project.home()).unwrap();
     std::fs::write(project.home().join(".gitconfig"), filter).unwrap();
     project
@@ -186,7 +188,14 @@ fn each_repository_is_changed_in_a_clone_of_its_own() {
     assert_eq!((again.code, project.server().requests().len()), (0, requests), "{}", again.stderr);
     // Another commit is another item.
     let commit = "git -C repos/r2 -c user.name=a -c user.email=a@b commit -q --allow-empty -m two";
-    assert!(std::process::Command::new("sh").args(["-c", commit]).current_dir(project.beside(".")).status().unwrap().success());
+    assert!(
+        std::process::Command::new("sh")
+            .args(["-c", commit])
+            .current_dir(project.beside("."))
+            .status()
+            .unwrap()
+            .success()
+    );
     let again = project.qwen(&arguments);
     assert_eq!((again.code, project.server().requests().len()), (0, requests + 2), "{}", again.stderr);
 }
@@ -195,8 +204,17 @@ fn each_repository_is_changed_in_a_clone_of_its_own() {
 fn the_branch_of_each_repository_is_kept_as_a_bundle() {
     let project = repositories(2);
     let run = project.qwen(&[
-        "batch", "--repos", "repos.txt", "--recipe", "./upgrade.yaml", "--out", "out",
-        "--branch-each", "qwen/{name}", "--message", "Upgrade",
+        "batch",
+        "--repos",
+        "repos.txt",
+        "--recipe",
+        "./upgrade.yaml",
+        "--out",
+        "out",
+        "--branch-each",
+        "qwen/{name}",
+        "--message",
+        "Upgrade",
     ]);
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
     let journal = lines(&project.read("out/journal.jsonl"));
@@ -209,8 +227,14 @@ fn the_branch_of_each_repository_is_kept_as_a_bundle() {
             "git -C ../repos/r{n} fetch -q \"$PWD/out/items/00000{n}-.._repos_r{n}.bundle\" qwen/upgrade:got
             git -C ../repos/r{n} show got:version.txt; git -C ../repos/r{n} log -1 --format=%s got"
         );
-        let shown = std::process::Command::new("sh").args(["-c", &script]).current_dir(project.root()).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&shown.stdout), "version 2\nUpgrade\n", "{}", String::from_utf8_lossy(&shown.stderr));
+        let shown =
+            std::process::Command::new("sh").args(["-c", &script]).current_dir(project.root()).output().unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&shown.stdout),
+            "version 2\nUpgrade\n",
+            "{}",
+            String::from_utf8_lossy(&shown.stderr)
+        );
     }
 }
 

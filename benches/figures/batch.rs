@@ -117,7 +117,8 @@ pub(crate) fn batch(options: &Options) -> Result<Vec<Row>, String> {
 fn beside_processes(place: &Place, runs: usize) -> Result<Vec<Row>, String> {
     let (mut batches, mut processes, mut wide) = (Vec::new(), Vec::new(), Vec::new());
     let program = place.program.display().to_string();
-    let each = format!("xargs -d '\\n' -P2 -I @@ '{program}' run --no-stdin -q -p 'Say hello to @@' < few.txt > answers");
+    let each =
+        format!("xargs -d '\\n' -P2 -I @@ '{program}' run --no-stdin -q -p 'Say hello to @@' < few.txt > answers");
     for run in 0..runs {
         batches.push(place.batch("few.txt", &["-q", "-j", "2", "--out", &format!("two-{run}")])?);
         wide.push(place.batch("few.txt", &["-q", "-j", "64", "--out", &format!("wide-{run}")])?.resident);

@@ -89,11 +89,7 @@ fn resolves(git: &Git, name: &str) -> Result<bool, GitError> {
 }
 
 /// Refuses a name that no branch can have. Returns the commit of the branch if it is there from an earlier delivery.
-fn check_name(
-    repository: &Repository,
-    name: &str,
-    order: &DeliveryRequest,
-) -> Result<Option<String>, DeliverError> {
+fn check_name(repository: &Repository, name: &str, order: &DeliveryRequest) -> Result<Option<String>, DeliverError> {
     // It refuses `HEAD`, which as a reference would do, and would print the branch that `@{-1}` stands for.
     match repository.git().line(&["check-ref-format", "--branch", name], b"") {
         Ok(printed) if printed == name => {}
@@ -121,10 +117,7 @@ fn check_name(
 }
 
 fn is_there(name: &str) -> DeliverError {
-    DeliverError::conflict(
-        format!("the branch {name} already exists"),
-        "give another --branch, or delete it first",
-    )
+    DeliverError::conflict(format!("the branch {name} already exists"), "give another --branch, or delete it first")
 }
 
 /// Returns the commit of a branch if an earlier try of this delivery made it.

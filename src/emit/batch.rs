@@ -367,8 +367,13 @@ mod tests {
     fn tries_that_end_in_the_same_way_are_one_line() {
         let mut out = Vec::new();
         let screen = (Screen::Plain(Box::new(std::io::sink())), None, false);
-        let mut progress =
-            Progress::begin(&mut out, screen, BatchFormat::Text, Verbosity::Normal, Known { total: 2, ..Known::default() });
+        let mut progress = Progress::begin(
+            &mut out,
+            screen,
+            BatchFormat::Text,
+            Verbosity::Normal,
+            Known { total: 2, ..Known::default() },
+        );
         let tried = |key: &str, exit, is_final| Ended { r#final: is_final, ..ended(1, key, exit) };
         progress.end(&tried("a", Exit::Unavailable, false));
         progress.end(&tried("a", Exit::Unavailable, false));

@@ -206,7 +206,8 @@ mod tests {
         let bomb = r#"<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;"><!ENTITY f SYSTEM "file:///etc/passwd">]>
 <testsuite><testcase name="t"><failure>&b;&f;</failure></testcase></testsuite>"#;
         assert_eq!(all(bomb).unwrap()[0].1["output"], "");
-        let long = format!("<testsuite><testcase name='t'><failure>{}</failure></testcase></testsuite>", "é".repeat(OUTPUT));
+        let long =
+            format!("<testsuite><testcase name='t'><failure>{}</failure></testcase></testsuite>", "é".repeat(OUTPUT));
         assert_eq!(all(&long).unwrap()[0].1["output"].as_str().unwrap().len(), OUTPUT);
     }
 }

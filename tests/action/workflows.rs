@@ -132,6 +132,11 @@ impl Repository {
 
     /// Runs the caller's only job; returns the exit code of each job that ran, and the log.
     fn run(&self, name: &str, event: Event, revision: &str) -> (Vec<i32>, String) {
+        self.run_with(name, event, revision, &[])
+    }
+
+    /// Runs it with further inputs.
+    fn run_with(&self, name: &str, event: Event, revision: &str, more: &[(&str, &str)]) -> (Vec<i32>, String) {
         let caller = workflow(name);
         let (_, called) = caller["jobs"].as_object().unwrap().iter().next().unwrap();
         let file = called["uses"].as_str().unwrap();
@@ -152,6 +157,9 @@ impl Repository {
         }
         for (name, value) in called["with"].as_object().unwrap() {
             assert!(inputs.insert(name.clone(), values.filled(value)).is_some(), "{file} has no input {name}");
+        }
+        for (name, value) in more {
+            assert!(inputs.insert((*name).to_owned(), (*value).to_owned()).is_some(), "{file} has no input {name}");
         }
         values.inputs = inputs;
         let (mut codes, mut log, mut succeeded) = (Vec::new(), String::new(), true);
@@ -345,4 +353,53 @@ fn the_command_workflow_does_what_a_maintainer_asks_for() {
     assert_eq!(state.reactions, [(5, "eyes".to_owned())]);
     let (_, pull) = state.pulls.iter().find(|(number, _)| **number != 12).unwrap();
     assert_eq!((pull.head_ref.as_str(), pull.base_ref.as_str(), pull.draft), ("qwen/do", "change", true));
+}
+
+#[test]
+fn the_change_workflow_proposes_the_fix_of_a_python_project() {
+    let lint = "import unittest\n\n\nclass Lint(unittest.TestCase):\n    def test_unused(self):\n        \
+        self.assertNotIn('import os', open('app.py').read(), 'app.py:1: unused import os')\n";
+    let test = "import unittest\nimport app\n\n\nclass Test(unittest.TestCase):\n    def test_one(self):\n        \
+        self.assertEqual(app.one(), 1)\n";
+    let edit = json!({"file_path": "app.py", "old_string": "import os\n\n\n", "new_string": ""});
+    let project = Project::new()
+        .file("app.py", "import os\n\n\ndef one():\n    return 1\n")
+        .file("tools/__init__.py", "")
+        .file("tools/lint.py", lint)
+        .file("test_app.py", test)
+        .file(".gitignore", "__pycache__\n")
+        .model([call("edit", edit), say("Removed it.")]);
+    let params = "lint=python3 -m unittest -q tools.lint\ntest=python3 -m unittest -q\nformat=";
+    assert_eq!(fixed(project, params, "app.py"), "def one():\n    return 1\n");
+}
+
+#[test]
+fn the_change_workflow_proposes_the_fix_of_a_javascript_project() {
+    let manifest = "{\"name\": \"x\", \"private\": true, \"scripts\": {\"lint\": \"node --test tools/lint.test.js\", \
+        \"test\": \"node --test app.test.js\"}}\n";
+    let lint = "const { test } = require('node:test');\nconst { readFileSync } = require('node:fs');\n\
+        test('no var', () => { if (/\\bvar\\b/.test(readFileSync('app.js', 'utf8'))) throw new Error('app.js:1: var'); });\n";
+    let tests = "const { test } = require('node:test');\nconst one = require('./app.js');\n\
+        test('one', () => { if (one() !== 1) throw new Error('not 1'); });\n";
+    let edit = json!({"file_path": "app.js", "old_string": "var x", "new_string": "const x"});
+    let project = Project::new()
+        .file("package.json", manifest)
+        .file(
+            "package-lock.json",
+            "{\"name\": \"x\", \"lockfileVersion\": 3, \"packages\": {\"\": {\"name\": \"x\"}}}\n",
+        )
+        .file("app.js", "var x = 1;\nmodule.exports = () => x;\n")
+        .file("app.test.js", tests)
+        .file("tools/lint.test.js", lint)
+        .model([call("edit", edit), say("Used const.")]);
+    assert_eq!(fixed(project, "format=", "app.js"), "const x = 1;\nmodule.exports = () => x;\n");
+}
+
+/// Runs the shipped caller with these parameters; returns a file as the branch has it.
+fn fixed(project: Project, params: &str, path: &str) -> String {
+    let repository = Repository::new(project);
+    let (codes, log) = repository.run_with("qwen-fix-lint.yml", Event::by_hand(), "main", &[("params", params)]);
+    assert_eq!(codes, [0, 0], "{log}");
+    let origin = repository.project.beside("origin.git").display().to_string();
+    repository.project.run_git(&["-C", &origin, "show", &format!("qwen/fix-lint:{path}")])
 }

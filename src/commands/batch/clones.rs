@@ -61,7 +61,8 @@ impl Clones {
         let unwritten = |cause| BatchError::Clones { path: parent.display().to_string(), cause };
         remove(&parent).and_then(|()| private_file::folder(&parent)).map_err(unwritten)?;
         let given = environment.value(TOKEN);
-        let token = given.map(|text| Secret::parse(&text)).transpose().map_err(|error| BatchError::Token(error.to_string()))?;
+        let token =
+            given.map(|text| Secret::parse(&text)).transpose().map_err(|error| BatchError::Token(error.to_string()))?;
         Ok(Clones { parent, cwd: environment.cwd.clone(), programs, token })
     }
 
@@ -94,7 +95,8 @@ impl Clones {
             arguments.changes.branch = Some(filled(template, &item.key, item.n, &work.recipe.facts().name));
         }
         let report = run(&shared, &arguments, Some(work.recipe), work.values, work.telemetry, seat).await;
-        if let (Some(folder), Some(branch)) = (work.folder, report.git.branch.as_ref().filter(|_| report.git.commit.is_some()))
+        if let (Some(folder), Some(branch)) =
+            (work.folder, report.git.branch.as_ref().filter(|_| report.git.commit.is_some()))
         {
             let bundle = bundle(&shared.place, branch)?;
             folder.keep(&format!("{}.bundle", item.stem()), &bundle)?;

@@ -187,12 +187,7 @@ impl AtEnd {
 }
 
 /// Records that the changes of these items are not in the combined change: they have failed.
-fn leave_out(
-    keys: &[String],
-    chosen: &[Chosen],
-    outcome: &mut Outcome,
-    records: &Records<'_>,
-) -> Result<(), Failure> {
+fn leave_out(keys: &[String], chosen: &[Chosen], outcome: &mut Outcome, records: &Records<'_>) -> Result<(), Failure> {
     for one in chosen.iter().filter(|one| keys.contains(&one.item.key)) {
         let message = "its change touches that of an earlier item, and is not in the combined change".to_owned();
         let hint = Some("run it again on the new state with --rerun KEY".to_owned());

@@ -156,7 +156,9 @@ impl CliError for BatchError {
             BatchError::NotCloned { .. } => "check the address, the branch and QWEN_GIT_TOKEN",
             BatchError::NoBundle(_) => "run the item again with --rerun KEY",
             BatchError::Unread => "leave it out, or use a recipe with `needs: {read: [..], tools: [read_file]}`",
-            BatchError::Link { .. } => "name a directory that is not part of a checkout's commits, without links of a checkout on the way",
+            BatchError::Link { .. } => {
+                "name a directory that is not part of a checkout's commits, without links of a checkout on the way"
+            }
         }))
     }
 }

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::error::BatchError;
 use crate::base::digest::sha256;
-use crate::bounded;
 use crate::base::{Span, Spanned};
 use crate::batch::journal::Journal;
 use crate::batch::plan::{Batch, files};
 use crate::batch::shard::Shard;
+use crate::bounded;
 use crate::checkouts::{Around, refuse_links};
 use crate::cli::RunArgs;
 use crate::cli::batch::BatchArgs;

@@ -48,11 +48,11 @@ use crate::telemetry::{BatchEnd, BatchTelemetry};
 use crate::workspace::batch_folder::BatchFolder;
 use crate::workspace::item_list::ItemList;
 
-pub(super) use folder::{existing, holder, refuse_committed};
 use clones::{Clones, Work};
 use delivery::{AtEnd, Deliverer};
 use error::BatchError;
 use folder::Opened;
+pub(super) use folder::{existing, holder, refuse_committed};
 use queue::Queue;
 use task::Task;
 
@@ -177,8 +177,7 @@ impl Call<'_> {
         // Each call is a span of its own, also one that goes on with the same batch.
         let reported = Reported::open(self.shared, self.of_items, &outputs::new_id())?;
         let telemetry = reported.map(|reported| reported.batch(list.len().into()));
-        let work =
-            Items { call: self, task: &task, telemetry: telemetry.as_ref(), clones: clones.as_ref(), folder };
+        let work = Items { call: self, task: &task, telemetry: telemetry.as_ref(), clones: clones.as_ref(), folder };
         let mut outcome = self.items(&work, &list, (&records, said), &gate, queue, &mut progress)?;
         let at_end = (&mut outcome, &records);
         let delivered = deliverer.deliver(folder, delivery_policy.as_ref(), at_end, &mut progress).await?;
@@ -389,11 +388,7 @@ impl Call<'_> {
             waited_ms: u64::try_from(gate.waited().as_millis()).unwrap_or(u64::MAX),
             concurrency: Concurrency { limit, least },
             shard: shard.map(Shard::facts),
-            combined: Combined {
-                changes,
-                conflicts: delivered.conflicts.clone(),
-                patches,
-            },
+            combined: Combined { changes, conflicts: delivered.conflicts.clone(), patches },
             failed_keys: failed.iter().map(|item| item.key.clone()).collect(),
             error: ended.error(exit, counts),
             ..BatchResult::default()

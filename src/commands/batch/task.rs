@@ -7,8 +7,8 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use super::error::BatchError;
-use crate::base::{Code, Diagnostic};
 use crate::base::digest::sha256;
+use crate::base::{Code, Diagnostic};
 use crate::batch::item::Item;
 use crate::cli::batch::BatchArgs;
 use crate::recipe::file::{Param, ParamType};

@@ -103,11 +103,7 @@ fn names(batch: &Batch, chosen: &[Chosen], template: &str, site: &Site<'_>) -> R
 }
 
 /// Returns the name of the branch that each item is pushed to; without a template the one that its run made.
-pub(super) fn template_names(
-    batch: &Batch,
-    chosen: &[Chosen],
-    template: Option<&str>,
-) -> Result<Vec<String>, Failure> {
+pub(super) fn template_names(batch: &Batch, chosen: &[Chosen], template: Option<&str>) -> Result<Vec<String>, Failure> {
     let description = batch.parts.first().map(|part| &part.description).ok_or(BatchError::NoDirectory)?;
     let recipe = description.plan.recipe.as_ref().map_or("prompt", |recipe| recipe.name.as_str());
     let mut seen: BTreeMap<String, &str> = BTreeMap::new();

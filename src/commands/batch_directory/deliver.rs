@@ -103,8 +103,7 @@ pub(in crate::commands) async fn combine(
         merged.refuse_conflicts()?;
     }
     let (commands, helper) = (&flags.verify_combined, own_executable());
-    let failed =
-        combined_checks::check(commands, &merged.changes, to.place, to.policy, to.environment, helper).await?;
+    let failed = combined_checks::check(commands, &merged.changes, to.place, to.policy, to.environment, helper).await?;
     if let Some(failed) = failed {
         told.lines.extend(escape(tail(&failed.output, "").trim_end()).lines().map(str::to_owned));
         return Err(DeliverBatchError::Check(failed.command).into());

@@ -228,7 +228,8 @@ impl CliError for DeliverBatchError {
             DeliverBatchError::Address(_)
             | DeliverBatchError::Repositories
             | DeliverBatchError::Shards
-            | DeliverBatchError::Unknown(_) | DeliverBatchError::Message(_) => Exit::Input,
+            | DeliverBatchError::Unknown(_)
+            | DeliverBatchError::Message(_) => Exit::Input,
             DeliverBatchError::NotWell { .. }
             | DeliverBatchError::OtherDigest(_)
             | DeliverBatchError::Changed(_)
@@ -254,15 +255,21 @@ impl CliError for DeliverBatchError {
             DeliverBatchError::Message(_) => "give one with --message",
             DeliverBatchError::Check(_) => "nothing was delivered; the command's output is above",
             DeliverBatchError::PushWhat => "add --branch-each TEMPLATE, for example 'qwen/docs/{key}'",
-            DeliverBatchError::NoDigest => "give the digest of summary.json that you got by another way than the directory",
+            DeliverBatchError::NoDigest => {
+                "give the digest of summary.json that you got by another way than the directory"
+            }
             DeliverBatchError::NoToken | DeliverBatchError::Token(_) => "set QWEN_GIT_TOKEN or GITHUB_TOKEN",
             DeliverBatchError::NotAllowed(_) => "name it in the policy below `batch: {repos: {allow: […]}}`",
             DeliverBatchError::NoBase => "check out a branch, or list the repository with its branch",
             DeliverBatchError::NoOrigin => "set the remote `origin`, or GITHUB_API_URL",
             DeliverBatchError::Address(_) => "correct the remote `origin`",
             DeliverBatchError::Temporary(_) => "make room in TMPDIR",
-            DeliverBatchError::GitHub { later: true, .. } => "run the same command later: what is done is not done twice",
-            DeliverBatchError::GitHub { later: false, .. } => "the token needs `contents: write` and `pull-requests: write`",
+            DeliverBatchError::GitHub { later: true, .. } => {
+                "run the same command later: what is done is not done twice"
+            }
+            DeliverBatchError::GitHub { later: false, .. } => {
+                "the token needs `contents: write` and `pull-requests: write`"
+            }
             DeliverBatchError::Repositories => "push each: --push --sha256 HEX",
             DeliverBatchError::NoRepository => "name the repository with -C",
             DeliverBatchError::Branch { .. } | DeliverBatchError::OneBranch { .. } => {

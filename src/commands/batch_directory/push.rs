@@ -222,9 +222,9 @@ impl<'a> Pushing<'a> {
     fn address(&self, one: &Chosen, place: &Place) -> Result<Address, Failure> {
         let url = match self.items.get(&one.item.key) {
             Some(item) => item.field("url").and_then(|url| url.as_str()).map(str::to_owned),
-            None => place.repository().and_then(|repository| {
-                repository.git().line(&["config", "--get", "remote.origin.url"], b"").ok()
-            }),
+            None => place
+                .repository()
+                .and_then(|repository| repository.git().line(&["config", "--get", "remote.origin.url"], b"").ok()),
         };
         let url = url.ok_or(DeliverBatchError::NoOrigin)?;
         Ok(Address::parse(&url).map_err(|error| DeliverBatchError::Address(error.to_string()))?)
@@ -275,13 +275,7 @@ impl<'a> Pushing<'a> {
     }
 
     /// Opens the pull request of a branch, or brings it up to date, and returns its page.
-    async fn propose(
-        &mut self,
-        one: &Chosen,
-        branch: &str,
-        base: &str,
-        address: &Address,
-    ) -> Result<String, Failure> {
+    async fn propose(&mut self, one: &Chosen, branch: &str, base: &str, address: &Address) -> Result<String, Failure> {
         let description = &self.batch.parts.first().ok_or(BatchError::NoDirectory)?.description;
         let order = order(self.arguments.combine.message.as_deref(), description, std::slice::from_ref(one))?;
         let title = order.message.lines().next().unwrap_or_default().to_owned();
@@ -300,14 +294,8 @@ impl<'a> Pushing<'a> {
             Some(github) => github.about(&repository).map_err(failed)?,
             None => GitHub::new(&self.api(address)?, &repository, self.token.clone()).map_err(failed)?,
         };
-        let proposed = Proposed {
-            head: branch,
-            base,
-            title: &title,
-            body: body.trim(),
-            draft: self.arguments.draft,
-            labels: &[],
-        };
+        let proposed =
+            Proposed { head: branch, base, title: &title, body: body.trim(), draft: self.arguments.draft, labels: &[] };
         let opened = github.propose(&proposed).await;
         self.github = Some(github);
         Ok(opened.map_err(failed)?.url)

@@ -100,7 +100,10 @@ fn of_shard(shard: Shard, runs: &Runs<'_>, stopped: Option<Failure>, out: &mut d
     let left = own().map(|planned| planned.left(runs.folder, false, Some(shard)));
     let left = left.collect::<Result<Vec<_>, _>>()?.into_iter().filter(|left| *left != Left::Nothing).count();
     let all = own().count();
-    print(out, &format!("shard {shard}: {} of {all} runs done; the same command without --shard evaluates them\n", all - left))?;
+    print(
+        out,
+        &format!("shard {shard}: {} of {all} runs done; the same command without --shard evaluates them\n", all - left),
+    )?;
     Ok(if left == 0 { Exit::Ok } else { Exit::Unavailable })
 }
 

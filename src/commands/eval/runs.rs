@@ -140,12 +140,7 @@ pub(super) enum Left {
 impl Planned<'_> {
     /// Decides what is left to do. A run that did not happen, or of another recipe, is made anew; one whose case expects
     /// something else today is judged again.
-    pub(super) fn left(
-        &self,
-        folder: &BatchFolder,
-        replay: bool,
-        shard: Option<Shard>,
-    ) -> Result<Left, EvalError> {
+    pub(super) fn left(&self, folder: &BatchFolder, replay: bool, shard: Option<Shard>) -> Result<Left, EvalError> {
         if shard.is_some_and(|shard| !shard.has(self.item.n)) {
             return Ok(Left::Nothing);
         }

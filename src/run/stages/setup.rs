@@ -103,7 +103,11 @@ impl CheckSpec {
     pub fn of(arguments: &RunArgs, recipe: Option<&Active>) -> CheckSpec {
         let of_recipe = recipe.and_then(|active| active.recipe.file.verify.as_ref()?.attempts);
         let attempts = arguments.changes.checks.verify_attempts.or(of_recipe).unwrap_or(crate::verify::ATTEMPTS);
-        CheckSpec { commands: arguments.changes.checks.verify.clone(), attempts: attempts.max(1), timeout: CHECK_TIMEOUT }
+        CheckSpec {
+            commands: arguments.changes.checks.verify.clone(),
+            attempts: attempts.max(1),
+            timeout: CHECK_TIMEOUT,
+        }
     }
 }
 
