@@ -13,8 +13,8 @@ use super::programs::{NotFound, Programs};
 /// The configuration of every git process, this program's and the model's: no hooks, no monitor, no pager, no foreign
 /// diff, no credentials, no prompt, no automatic fetching, and no bare repository found by chance.
 ///
-/// Signing is ours alone ([`signing`](super::signing)), and who asks for a check of a signature (`%G?`) gets it from the
-/// system's program, not from one that the repository names.
+/// Signing is ours alone ([`signing`](super::signing)), and signatures are not checked: `git log --format=%G?` would start a
+/// program that nobody decided about.
 const CONFIGURATION: [(&str, &str); 27] = [
     // Where Git LFS is not installed, an alias of its name would run in its place.
     ("alias.lfs", ""),
@@ -40,9 +40,9 @@ const CONFIGURATION: [(&str, &str); 27] = [
     ("commit.gpgSign", "false"),
     ("tag.gpgSign", "false"),
     ("push.gpgSign", "false"),
-    ("gpg.openpgp.program", "gpg"),
-    ("gpg.x509.program", "gpgsm"),
-    ("gpg.ssh.program", "ssh-keygen"),
+    ("gpg.openpgp.program", "false"),
+    ("gpg.x509.program", "false"),
+    ("gpg.ssh.program", "false"),
     ("gpg.ssh.defaultKeyCommand", "false"),
 ];
 

@@ -259,18 +259,21 @@ fn subject(job: &Job, report: &Report, place: &Place, trusted: &Trusted) -> Stri
     if let Some(own) = own.filter(|own| !own.contains("{{") && !own.contains("{%")) {
         return inert(&own);
     }
+    let plain = |line: &str| inert(&line.replace('\t', " "));
     let lines =
-        report.answer.result.lines().map(|line| inert(line).trim_start_matches(['#', '*', '>', ' ']).trim().to_owned());
+        report.answer.result.lines().map(|line| plain(line).trim_start_matches(['#', '*', '>', ' ']).trim().to_owned());
     let first = lines.into_iter().find(|line| !line.is_empty()).unwrap_or_else(|| "Change files".to_owned());
     if first.chars().count() <= SUBJECT {
         return first;
     }
     let cut: String = first.chars().take(SUBJECT - 1).collect();
-    format!("{}…", &cut[..cut.rfind(' ').unwrap_or(cut.len())])
+    // A cut may leave a reference behind.
+    let cut = inert(&cut[..cut.rfind(' ').unwrap_or(cut.len())]);
+    format!("{}…", cut.chars().take(SUBJECT - 1).collect::<String>())
 }
 
 fn order(job: &Job, report: &Report, title: &str) -> Result<DeliveryRequest, ProposalError> {
-    let line = |text: &str| -> String { text.chars().filter(|c| !c.is_control()).take(200).collect() };
+    let line = |text: &str| -> String { inert(&text.chars().take(200).collect::<String>()).replace('\n', " ") };
     let model = report.ran.model.as_deref().map(line).filter(|model| !model.trim().is_empty());
     let assisted = format!("qwen-run:{}", model.as_deref().unwrap_or("unknown"));
     let recipe =
@@ -285,7 +288,7 @@ fn order(job: &Job, report: &Report, title: &str) -> Result<DeliveryRequest, Pro
     trailers.push(("Qwen-Run-Id", run));
     let closes = report.changes.closes.map(|number| format!("#{number}"));
     trailers.extend(closes.as_deref().map(|number| ("Closes", number)));
-    let body: String = inert(&report.answer.result).chars().take(4_000).collect();
+    let body = inert(&report.answer.result.chars().take(4_000).collect::<String>());
     let message = message(title, &body, &trailers).map_err(|problem| ProposalError::Message(problem.to_string()))?;
     let committer = Person { name: COMMITTER.0.to_owned(), email: COMMITTER.1.to_owned() };
     Ok(DeliveryRequest {

@@ -154,9 +154,14 @@ fn state(job: &Job, read: &Read, pull: &Pull) -> State {
 fn same_recipe(job: &Job, place: &Place, trusted: &Trusted, read: &Read) -> Result<Option<Recipe>, Failure> {
     let Some(facts) = &read.file.result.ran.recipe else {
         let has_failed = !matches!(read.file.result.ending.exit_code, 0 | 3) && read.patch.is_none();
-        let named = job.named_recipe().filter(|_| has_failed);
-        return Ok(named.and_then(|word| recipe(job, place, trusted, &word).ok()));
+        return match job.named_recipe() {
+            Some(named) if !has_failed => Err(ProposalError::OtherRecipe(named).into()),
+            named => Ok(named.and_then(|word| recipe(job, place, trusted, &word).ok())),
+        };
     };
+    if job.inputs.prompt.is_some() {
+        return Err(ProposalError::OtherRecipe(facts.name.clone()).into());
+    }
     let found = recipe(job, place, trusted, &job.named_recipe().unwrap_or_else(|| facts.name.clone()))?;
     match found.facts() == *facts {
         true => Ok(Some(found)),

@@ -1,7 +1,7 @@
 //! Runs `qwen hook install` and `uninstall`: small scripts in the directory where git looks for hooks.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::super::console::print;
 use super::asked::of_git;
@@ -98,7 +98,12 @@ fn folder(repository: &Repository, environment: &Environment) -> Result<PathBuf,
     };
     let value = std::str::from_utf8(value).map_err(|error| of_git(&format!("core.hooksPath: {error}")))?;
     let folder = repository.top.join(value);
-    if !folder.starts_with(&repository.top) && !folder.starts_with(&repository.common_dir) {
+    let roots = [&repository.top, &repository.common_dir];
+    // A link, or `..` behind one, may lead elsewhere; what is missing is made where the rest leads.
+    let leads_to = folder.ancestors().find_map(|path| path.canonicalize().ok());
+    let is_inside = |path: &Path| roots.iter().any(|root| path.starts_with(root));
+    let is_plain = !Path::new(value).components().any(|part| part == Component::ParentDir);
+    if !is_plain || !is_inside(&folder) || !leads_to.is_some_and(|real| is_inside(&real)) {
         let more = home_hint(&folder, environment);
         let hint = format!("write `qwen hook NAME \"$@\"` into the hooks there by hand{more}");
         return Err(HookError::Outside { value: value.to_owned(), hint });
@@ -160,12 +165,15 @@ fn is_ours(text: &str) -> bool {
     text.lines().any(|line| line == MARK)
 }
 
-/// The script of a hook: it finds this program in PATH, else at its current path, else it does nothing.
+/// The script of a hook: it starts this program where it was installed from, else one from an absolute directory of PATH
+/// outside the work tree, in which git starts hooks; else it does nothing.
 fn script(name: &str, program: &Path) -> String {
     let program = program.display().to_string().replace('\'', r"'\''");
     format!(
-        "#!/bin/sh\n{MARK}\nif command -v qwen >/dev/null 2>&1; then\n  exec qwen hook {name} \"$@\"\nelif [ -x '{program}' ]; \
-         then\n  exec '{program}' hook {name} \"$@\"\nfi\necho 'qwen: skipped: the program is not installed' >&2\n"
+        "#!/bin/sh\n{MARK}\nprogram='{program}'\nif [ ! -x \"$program\" ]; then\n  program=$(command -v qwen)\n  \
+         case $program in\n  \"$(pwd -P)\"/* | \"$PWD\"/* | */node_modules/* | */../*) program= ;;\n  /*) ;;\n  *) program= ;;\n  \
+         esac\nfi\n[ -n \"$program\" ] && exec \"$program\" hook {name} \"$@\"\n\
+         echo 'qwen: skipped: the program is not installed' >&2\n"
     )
 }
 
@@ -177,7 +185,7 @@ mod tests {
     fn a_script_is_known_as_ours_and_quotes_its_path() {
         let text = script("pre-push", Path::new("/it's/here"));
         assert!(is_ours(&text) && text.starts_with("#!/bin/sh\n"));
-        assert!(text.contains(r"exec '/it'\''s/here' hook pre-push"), "{text}");
+        assert!(text.contains(r"program='/it'\''s/here'") && text.contains("hook pre-push"), "{text}");
         assert!(!is_ours("#!/bin/sh\nqwen hook install\n"));
     }
 }
