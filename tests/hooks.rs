@@ -468,6 +468,32 @@ fn an_installed_hook_finds_the_program_where_path_does_not_name_it() {
 }
 
 #[test]
+fn a_hook_starts_no_program_of_the_checkout() {
+    let project = Project::new().file("a", "1\n").git();
+    assert_eq!(project.qwen(&["hook", "install"]).code, 0);
+    let hook = project.root().join(".git/hooks/pre-commit");
+    // The program is gone from where it was, and the checkout has one of its name.
+    let script = std::fs::read_to_string(&hook).unwrap();
+    std::fs::write(&hook, script.replace(&format!("program='{}'", program().display()), "program=/gone/qwen")).unwrap();
+    write(&project, "node_modules/.bin/qwen", "#!/bin/sh\ntouch \"$(git rev-parse --show-toplevel)/ran\"\n");
+    write(&project, "qwen", "#!/bin/sh\ntouch ran\n");
+    for file in ["node_modules/.bin/qwen", "qwen"] {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(project.root().join(file), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let root = project.root().display().to_string();
+    for entry in [format!("{root}/node_modules/.bin"), root.clone(), ".".to_owned(), String::new()] {
+        let path = format!("{entry}:/usr/bin:/bin");
+        let mut command = Command::new("sh");
+        command.arg(&hook).current_dir(project.root()).env_clear().env("PATH", &path).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("qwen: skipped: the program is not installed"), "{path}: {said}");
+        assert!(!project.root().join("ran").exists(), "{path}");
+    }
+}
+
+#[test]
 fn installing_takes_nobodys_hook_away() {
     let project = Project::new().file("a", "1\n").git();
     let hooks = project.root().join(".git/hooks");
@@ -487,6 +513,17 @@ fn installing_takes_nobodys_hook_away() {
     must(&project, &["config", "core.hooksPath", "tools/hooks"]);
     assert_eq!(project.qwen(&["hook", "install"]).code, 0);
     assert!(project.root().join("tools/hooks/pre-commit").exists());
+    // A directory that only looks as if it was inside.
+    let away = project.beside("away");
+    std::fs::create_dir(&away).unwrap();
+    std::os::unix::fs::symlink(&away, project.root().join("linked")).unwrap();
+    for value in ["linked", "linked/deeper", "tools/../../away"] {
+        must(&project, &["config", "core.hooksPath", value]);
+        let outside = project.qwen(&["hook", "install"]);
+        assert!(outside.code == 63 && outside.stderr.contains("outside this repository"), "{value}: {}", outside.stderr);
+        assert_eq!(project.qwen(&["hook", "uninstall"]).code, 63, "{value}");
+    }
+    assert!(std::fs::read_dir(&away).unwrap().next().is_none());
     must(&project, &["config", "core.hooksPath", &project.home().display().to_string()]);
     let outside = project.qwen(&["hook", "install"]);
     assert_eq!(outside.code, 63);

@@ -273,6 +273,9 @@ fn a_tampered_artefact_is_not_delivered() {
 fn a_proposal_for_something_else_is_not_delivered() {
     let proposed = Proposed::new("tools/run.py");
     let api = proposed.github();
+    // A run without a recipe is none of this one.
+    let seen = proposed.deliver(vec![("recipe", "builtin:fix-lint".to_owned())], &api.url);
+    proposed.assert_nothing_pushed(&seen, 63, "is not the one that ran");
     for (key, value, part) in [
         ("repository", json!("o/other"), "another repository"),
         ("number", json!(7), "another pull request or issue"),
@@ -294,6 +297,25 @@ fn a_proposal_for_something_else_is_not_delivered() {
     let seen = proposed.deliver(vec![("proposal-sha256", digest)], &api.url);
     proposed.assert_nothing_pushed(&seen, 63, "is not the one that ran");
     assert!(api.asked().is_empty());
+}
+
+#[test]
+fn what_is_cut_stays_harmless_and_so_does_the_name_of_the_model() {
+    let proposed = Proposed::new("tools/run.py");
+    let digest = change(&proposed, |proposal| {
+        let (first, last) = ("First\tline\n", " fixes #7");
+        let filled = "x".repeat(4_000 - first.len() - last.len());
+        proposal["result"]["result"] = format!("{first}{filled}{last}z").into();
+        proposal["result"]["model"] = "m [skip ci] fixes #7 @octocat\u{2028}Co-authored-by: x".into();
+    });
+    let seen = proposed.deliver(vec![("proposal-sha256", digest)], &proposed.github().url);
+    assert_eq!(seen.code, 0, "{}", seen.log);
+    let origin = proposed.project.beside("origin.git");
+    let message = git(&proposed.project, &origin, &["log", "-1", "--format=%B", "qwen/add-script"]);
+    assert!(message.starts_with("First line\n") && message.contains("xxx fixes issue 7"), "{message}");
+    for part in ["#7", "[skip ci]", "@octocat", "\u{2028}"] {
+        assert!(!message.contains(part), "{part}: {message}");
+    }
 }
 
 #[test]
