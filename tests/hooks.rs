@@ -520,7 +520,11 @@ fn installing_takes_nobodys_hook_away() {
     for value in ["linked", "linked/deeper", "tools/../../away"] {
         must(&project, &["config", "core.hooksPath", value]);
         let outside = project.qwen(&["hook", "install"]);
-        assert!(outside.code == 63 && outside.stderr.contains("outside this repository"), "{value}: {}", outside.stderr);
+        assert!(
+            outside.code == 63 && outside.stderr.contains("outside this repository"),
+            "{value}: {}",
+            outside.stderr
+        );
         assert_eq!(project.qwen(&["hook", "uninstall"]).code, 63, "{value}");
     }
     assert!(std::fs::read_dir(&away).unwrap().next().is_none());
