@@ -420,7 +420,8 @@ fn an_item_cannot_read_what_was_said_of_the_others() {
     };
     let project = with(1, Server::answering(answer)).file("classify.yaml", recipe);
     let run = project.qwen(&batch(&["--out", "out"]));
-    assert_eq!(run.code, 60, "{}{}", run.stdout, run.stderr);
+    // A denied look does not fail a run that only answers.
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
     let last = project.server().messages(2);
     assert!(!last.contains("\\\"t\\\"") && !last.contains("items.jsonl"), "{last}");
     assert!(!project.server().messages(0).contains("Never read: out"), "the prompt says nothing of it");

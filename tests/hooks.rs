@@ -455,7 +455,7 @@ fn a_push_is_looked_at_by_what_the_remote_does_not_have() {
 fn an_installed_hook_finds_the_program_where_path_does_not_name_it() {
     let project = project(&[], [finding("credential", "token = 'abc'", "high")]);
     let script = project.read(".git/hooks/pre-commit");
-    assert!(script.contains(&format!("exec '{}' hook", program().display())), "{script}");
+    assert!(script.contains(&format!("program='{}'", program().display())), "{script}");
     write(&project, "a.py", "token = 'abc'\n");
     must(&project, &["add", "a.py"]);
     let path = std::env::var("PATH").unwrap();

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::cases::{TestCase, TestExpect};
-use super::check::{Checker, check_any_schema};
+use super::check::Checker;
+use super::check::schema::check_any_schema;
 use crate::base::Code;
 
 impl Checker<'_> {
