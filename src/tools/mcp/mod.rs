@@ -28,6 +28,7 @@ mod server;
 mod servers;
 mod sse;
 mod tail;
+mod token_store;
 mod tool;
 
 pub use config::{Config, Connect, OAuth, Program};
