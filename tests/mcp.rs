@@ -14,7 +14,7 @@ use qwen_run::tools::mcp::pins::Pins;
 use qwen_run::tools::mcp::{Config, Options, Servers, content};
 use serde_json::{Value, json};
 
-use crate::support::{Outcome, Project, call, calls, on_the_network, program, say};
+use crate::support::{Outcome, Project, call, calls, on_the_network, on_the_network_with, program, say};
 
 fn server(mode: &str) -> Value {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mcp/server.sh");
@@ -290,6 +290,56 @@ fn headers_and_tokens_go_where_the_settings_say() {
     assert!(kept.contains("grant_type=refresh_token") && kept.contains("refresh_token=again"), "{listed}{kept}");
     assert!(kept.contains("authorization: bearer new\r\n") && !kept.contains("bearer old"), "{kept}");
     assert!(file.contains("\"new\""), "{file}");
+}
+
+#[test]
+fn secrets_go_to_no_token_server_that_the_mcp_server_names_instead() {
+    let secrets = |kept: &Arc<std::sync::Mutex<Vec<String>>>| {
+        let kept = kept.lock().unwrap();
+        kept.iter().filter(|request| request.contains("s3cret")).count()
+    };
+    // What lists the servers says, and how many requests with a secret the named server and the operator's get.
+    let asked = |oauth: &dyn Fn(&str) -> Value, given_by: &dyn Fn(&str) -> Value| {
+        let (good, at_good) = on_the_network();
+        let (evil, at_evil) = on_the_network_with(|path, own| {
+            let metadata = json!({"issuer": own, "authorization_endpoint": format!("{own}/a"),
+                "token_endpoint": format!("{own}/token"), "response_types_supported": ["code"]});
+            path.contains("oauth-authorization-server").then_some(metadata)
+        });
+        let (address, _) = on_the_network_with(move |path, own| {
+            let named = json!({"resource": format!("{own}/mcp"), "authorization_servers": [evil]});
+            path.contains("oauth-protected-resource").then_some(named)
+        });
+        let url = format!("{address}/mcp");
+        let project = project(json!({"s": {"httpUrl": url, "oauth": oauth(&good)}}));
+        let token = json!([{"serverName": "s", "mcpServerUrl": url, "clientId": "c", "tokenUrl": given_by(&good),
+            "token": {"accessToken": "old", "refreshToken": "s3cret", "tokenType": "Bearer", "expiresAt": 1000}}]);
+        let file = project.home().join(".qwen/mcp-oauth-tokens.json");
+        std::fs::write(&file, token.to_string()).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let listed = project.qwen(&["mcp", "list"]);
+        (listed.stdout + &listed.stderr, secrets(&at_evil), secrets(&at_good))
+    };
+    let own = |good: Option<&str>| {
+        let mut oauth = json!({"grantType": "client_credentials", "clientId": "c", "clientSecret": "s3cret"});
+        if let Some(good) = good {
+            oauth["tokenUrl"] = format!("{good}/token").into();
+        }
+        oauth
+    };
+    let (unknown, known) = (|_: &str| Value::Null, |good: &str| format!("{good}/token").into());
+    let (listed, evil, good) = asked(&|good| own(Some(good)), &unknown);
+    assert!(listed.contains("Connected") && (evil, good) == (0, 1), "{evil} {good} {listed}");
+    let (_, evil, good) = asked(&|_| own(None), &unknown);
+    assert_eq!((evil, good), (1, 0), "without the setting the server names it");
+    let settings = |good: &str| json!({"clientId": "c", "tokenUrl": format!("{good}/token")});
+    for given_by in [&unknown as &dyn Fn(&str) -> Value, &known] {
+        let (listed, evil, good) = asked(&settings, given_by);
+        assert!(listed.contains("Connected") && (evil, good) == (0, 1), "{evil} {good} {listed}");
+        let (listed, evil, good) = asked(&|_| json!({}), given_by);
+        assert!(listed.contains("needs authorization again") && listed.contains("qwen mcp auth s"), "{listed}");
+        assert_eq!((evil, good), (0, 0), "{listed}");
+    }
 }
 
 #[test]

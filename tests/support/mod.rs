@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 pub(crate) use github::GitHub;
-pub(crate) use network::on_the_network;
+pub(crate) use network::{on_the_network, on_the_network_with};
 pub(crate) use project::{Outcome, Project};
 pub(crate) use server::{Reply, Server, call, calls, say};
 pub(crate) use terminal::raw;

@@ -9,10 +9,18 @@ use serde_json::{Value, json};
 /// A server on the network: it keeps the first line, headers and body of each request, speaks MCP at `/mcp`, and gives
 /// the token `new` at `/token`.
 pub(crate) fn on_the_network() -> (String, Arc<Mutex<Vec<String>>>) {
+    on_the_network_with(|_, _| None)
+}
+
+/// The same, which answers a path (the first value; the second is its own address) with a document instead.
+pub(crate) fn on_the_network_with(
+    document: impl Fn(&str, &str) -> Option<Value> + Send + 'static,
+) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let kept = Arc::new(Mutex::new(Vec::new()));
     let shared = Arc::clone(&kept);
+    let own = address.clone();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let mut reader = BufReader::new(stream.try_clone().unwrap());
@@ -34,7 +42,10 @@ pub(crate) fn on_the_network() -> (String, Arc<Mutex<Vec<String>>>) {
                 _ => Value::Null,
             };
             let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
-            let (status, answer) = match head.split(' ').nth(1).unwrap_or_default() {
+            let path = head.split(' ').nth(1).unwrap_or_default();
+            let document = document(path, &own).map(|document| document.to_string());
+            let (status, answer) = match path {
+                _ if document.is_some() => (200, document.unwrap_or_default()),
                 "/token" => {
                     (200, json!({"access_token": "new", "token_type": "Bearer", "expires_in": 3600}).to_string())
                 }

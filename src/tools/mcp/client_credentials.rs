@@ -60,8 +60,13 @@ impl ClientCredentials {
     pub(super) async fn manager(web: &Web) -> Result<AuthorizationManager, String> {
         let said = |error: AuthError| super::connection::causes(&error);
         let mut manager = AuthorizationManager::new(web.url.as_str()).await.map_err(said)?;
-        let found = manager.resolve_metadata().await.map_err(said)?;
-        let own = ClientCredentials::new(web, &found.metadata)?;
+        let found = manager.resolve_metadata().await.map(|found| found.metadata);
+        let metadata = match token_endpoint(web) {
+            // What the server says about another endpoint means nothing for this one.
+            Some(told) => found.ok().filter(|found| found.token_endpoint == told.token_endpoint).unwrap_or(told),
+            None => found.map_err(said)?,
+        };
+        let own = ClientCredentials::new(web, &metadata)?;
         own.token().await?;
         manager.set_credential_store(own);
         Ok(manager)
@@ -71,7 +76,9 @@ impl ClientCredentials {
         let endpoint = url::Url::parse(&metadata.token_endpoint)
             .map_err(|error| format!("the token endpoint is not a valid URL: {error}"))?;
         let is_safe = endpoint.scheme() == "https"
-            || (endpoint.scheme() == "http" && is_loopback(endpoint.as_str()) && is_loopback(&web.url));
+            || (endpoint.scheme() == "http"
+                && is_loopback(endpoint.as_str())
+                && (is_loopback(&web.url) || web.oauth.token_url.is_some()));
         if !is_safe {
             return Err(format!(
                 "the token endpoint is not safe ({}): it must begin with https://",
@@ -162,6 +169,20 @@ impl ClientCredentials {
             (None, _) => format!("the token endpoint responded {status} without a token"),
         })
     }
+}
+
+/// Returns the token endpoint of the settings, which no server replaces; `None` if they do not name one.
+pub(super) fn token_endpoint(web: &Web) -> Option<AuthorizationMetadata> {
+    let token = web.oauth.token_url.as_deref()?;
+    Some(endpoints(web.oauth.authorization_url.as_deref().unwrap_or(token), token))
+}
+
+/// Returns metadata with these addresses alone.
+pub(super) fn endpoints(authorization: &str, token: &str) -> AuthorizationMetadata {
+    let mut metadata = AuthorizationMetadata::default();
+    authorization.clone_into(&mut metadata.authorization_endpoint);
+    token.clone_into(&mut metadata.token_endpoint);
+    metadata
 }
 
 /// Chooses how to authenticate: as the settings say, and the server accepts.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Mutex;
 
-use super::client_credentials::ClientCredentials;
+use super::client_credentials::{ClientCredentials, endpoints, token_endpoint};
 use super::config::Web;
 use super::sse::{Source, Token};
 use super::token_store::Store;
@@ -47,7 +47,7 @@ impl Tokens {
     }
 
     fn store(&self, name: &str, url: &str) -> Store {
-        Store { file: self.file.clone(), name: name.to_owned(), url: url.to_owned() }
+        Store { file: self.file.clone(), name: name.to_owned(), url: url.to_owned(), token_url: None }
     }
 
     /// Returns the source of tokens for a server: stored ones, or new ones if the client has credentials of its own.
@@ -61,15 +61,17 @@ impl Tokens {
             let manager = ClientCredentials::manager(web).await;
             return manager.map(Some).map_err(|why| format!("cannot get a token: {why}"));
         }
-        let store = self.store(name, &web.url);
+        let mut store = self.store(name, &web.url);
         if store.read().map_err(said)?.is_none() {
             return Ok(None);
         }
         let mut manager = AuthorizationManager::new(web.url.as_str()).await.map_err(said)?;
+        let given_by = store.given_by().map_err(said)?;
+        let metadata = renewal(&manager, web, given_by.as_deref()).await.map_err(said)?;
+        check_renewal(name, web, given_by.as_deref(), &metadata.token_endpoint)?;
+        store.token_url = Some(metadata.token_endpoint.clone());
         manager.set_credential_store(store);
-        if let Some(metadata) = addresses(web, None).map_err(|error| error.to_string())? {
-            manager.set_metadata(metadata);
-        }
+        manager.set_metadata(metadata);
         match manager.initialize_from_store().await {
             Ok(true) => Ok(Some(manager)),
             Ok(false) => Ok(None),
@@ -100,7 +102,6 @@ impl Tokens {
         }
         let redirect = web.oauth.redirect_uri.clone().unwrap_or_else(|| REDIRECT.to_owned());
         let mut manager = AuthorizationManager::new(web.url.as_str()).await.map_err(said)?;
-        manager.set_credential_store(self.store(name, &web.url));
         // The answer to a request without a token names the authorization server and the scopes.
         let metadata = match addresses(web, None)? {
             Some(metadata) => metadata,
@@ -113,6 +114,8 @@ impl Tokens {
                 }
             }
         };
+        let token_url = Some(metadata.token_endpoint.clone());
+        manager.set_credential_store(Store { token_url, ..self.store(name, &web.url) });
         manager.set_metadata(metadata);
         let mut request = AuthorizationRequest::new(redirect.as_str())
             .with_client_name("qwen-run")
@@ -149,6 +152,46 @@ impl Tokens {
         }
         all
     }
+}
+
+/// Finds where a stored token is renewed: where the settings say, else where the server says.
+async fn renewal(
+    manager: &AuthorizationManager,
+    web: &Web,
+    given_by: Option<&str>,
+) -> Result<AuthorizationMetadata, AuthError> {
+    if let Some(metadata) = token_endpoint(web) {
+        return Ok(metadata);
+    }
+    let found = manager.resolve_metadata().await?;
+    Ok(match given_by {
+        // The server names none: these addresses are a guess.
+        Some(url) if !found.source.is_discovered() => endpoints(url, url),
+        Some(_) | None => found.metadata,
+    })
+}
+
+/// Refuses to send a stored refresh token to another endpoint than the one that gave it.
+///
+/// A token of which that is not known is sent where the settings say, and to the MCP server's own origin.
+fn check_renewal(name: &str, web: &Web, given_by: Option<&str>, endpoint: &str) -> Result<(), String> {
+    let parsed = |url: &str| url::Url::parse(url).ok();
+    let is_known = match given_by {
+        Some(url) => url == endpoint || parsed(url).is_some_and(|url| Some(url) == parsed(endpoint)),
+        None => {
+            let origin = |url: &str| parsed(url).map(|url| url.origin());
+            web.oauth.token_url.is_some() || origin(endpoint).is_some_and(|own| Some(own) == origin(&web.url))
+        }
+    };
+    if is_known {
+        return Ok(());
+    }
+    let plain = |url: &str| super::shown(&super::config::without_secrets(url), 200);
+    let giver = given_by.map_or_else(|| "an unknown server".to_owned(), plain);
+    Err(format!(
+        "needs authorization again: its token is from {giver}, and tokens now come from {}; run `qwen mcp auth {name}`",
+        plain(endpoint)
+    ))
 }
 
 /// Returns the addresses for tokens from the settings, and everything else as it was `found`; `None` if the settings do
@@ -357,8 +400,11 @@ mod tests {
     async fn a_token_belongs_to_a_name_and_an_address_and_its_file_to_the_owner() {
         let home = tempfile::tempdir().unwrap();
         let tokens = Tokens::of_home(Some(home.path()));
-        tokens.store("s", "https://a.example/mcp").save(credentials()).await.unwrap();
+        let token_url = Some("https://a.example/token".to_owned());
+        let store = Store { token_url: token_url.clone(), ..tokens.store("s", "https://a.example/mcp") };
+        store.save(credentials()).await.unwrap();
         assert!(tokens.has("s", "https://a.example/mcp"));
+        assert_eq!(tokens.store("s", "https://a.example/mcp").given_by().unwrap(), token_url);
         assert!(!tokens.has("s", "https://evil.example/mcp") && !tokens.has("t", "https://a.example/mcp"));
         let mode = std::fs::metadata(home.path().join(FILE)).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600);
@@ -421,6 +467,33 @@ mod tests {
             with_audiences("https://a.example/a?x=1", &["one".into(), "two".into()]),
             "https://a.example/a?x=1&audience=one+two"
         );
+    }
+
+    #[test]
+    fn a_stored_token_is_renewed_where_it_came_from() {
+        let own = web(Default::default());
+        let told = web(crate::tools::mcp::config::OAuth {
+            token_url: Some("https://t.example/t".into()),
+            ..Default::default()
+        });
+        let table = [
+            (&own, Some("https://t.example/t"), "https://t.example/t", true),
+            (&own, Some("https://T.example:443/t"), "https://t.example/t", true),
+            (&own, Some("https://t.example/t"), "https://evil.example/t", false),
+            (&own, Some("https://t.example/t"), "https://t.example/other", false),
+            // The settings that a token was not made with.
+            (&told, Some("https://a.example/t"), "https://t.example/t", false),
+            (&told, None, "https://t.example/t", true),
+            (&own, None, "https://a.example/t", true),
+            (&own, None, "https://a.example:8443/t", false),
+            (&own, None, "http://a.example/t", false),
+            (&own, None, "https://evil.example/t", false),
+            (&own, None, "x", false),
+        ];
+        for (web, given_by, endpoint, expected) in table {
+            assert_eq!(check_renewal("s", web, given_by, endpoint).is_ok(), expected, "{given_by:?} {endpoint}");
+        }
+        assert_eq!(token_endpoint(&told).unwrap().token_endpoint, "https://t.example/t");
     }
 
     #[test]

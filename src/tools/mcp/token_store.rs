@@ -20,9 +20,20 @@ pub(super) struct Store {
     pub(super) file: Option<PathBuf>,
     pub(super) name: String,
     pub(super) url: String,
+    /// The token endpoint that gives what is saved.
+    pub(super) token_url: Option<String>,
 }
 
 impl Store {
+    /// Returns the token endpoint that gave the stored token; `None` if an older version stored it.
+    pub(super) fn given_by(&self) -> Result<Option<String>, AuthError> {
+        let Some(file) = &self.file else { return Ok(None) };
+        let entries = entries(file).map_err(AuthError::CredentialStoreError)?;
+        let entry = entries.iter().find(|entry| self.is(entry));
+        let url = entry.and_then(|entry| entry.get("tokenUrl")?.as_str()).filter(|url| !url.is_empty());
+        Ok(url.map(str::to_owned))
+    }
+
     pub(super) fn read(&self) -> Result<Option<StoredCredentials>, AuthError> {
         let Some(file) = &self.file else { return Ok(None) };
         let entries = entries(file).map_err(AuthError::CredentialStoreError)?;
@@ -61,6 +72,7 @@ impl Store {
             "serverName": self.name,
             "mcpServerUrl": self.url,
             "clientId": credentials.client_id,
+            "tokenUrl": self.token_url,
             "token": {
                 "accessToken": token.get("access_token"),
                 "refreshToken": token.get("refresh_token"),
