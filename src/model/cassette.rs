@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::canonical::{Masks, canonical, first_difference};
+use super::masked_stream;
 use super::transport::{Body, End, Transport, TransportError, WireRequest, WireResponse};
 use super::{BoxFuture, TimeoutKind};
 use crate::base::digest::sha256;
@@ -268,8 +269,12 @@ impl Pending {
         if let Some(response) = &mut exchange.response {
             // Of the whole: a secret may be across two pieces.
             self.masks.overwrite(&mut self.body);
+            let (times, mut lengths): (Vec<u64>, Vec<usize>) = self.chunks.drain(..).unzip();
+            if !self.masks.secrets.is_empty() {
+                masked_stream::mask(&self.masks, &mut self.body, &mut lengths);
+            }
             let mut rest = self.body.as_slice();
-            for (dt_ms, length) in self.chunks.drain(..) {
+            for (dt_ms, length) in times.into_iter().zip(lengths) {
                 let (piece, behind) = rest.split_at(length);
                 rest = behind;
                 response.chunks.push(Chunk { dt_ms, b64: STANDARD.encode(piece) });

@@ -20,6 +20,7 @@ pub mod http;
 pub mod leaked_calls;
 pub mod learned;
 pub mod local;
+mod masked_stream;
 mod outgoing;
 pub mod paced;
 pub mod prompted;
