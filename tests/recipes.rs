@@ -437,6 +437,23 @@ fn the_same_question_is_answered_from_what_is_kept() {
 }
 
 #[test]
+fn an_answer_of_another_server_or_about_files_that_tools_read_is_not_kept() {
+    let text = format!("{HEAD}{CACHED}cache: {{key: context}}\n");
+    let one = project([say("first")]).file(".qwen/recipes/fix.yaml", &text);
+    assert_eq!(run(&one, &[]).result["result"], "first");
+    let other = one.model([say("of another")]);
+    assert_eq!(run(&other, &[]).result["result"], "of another");
+
+    let reads = text.replace("needs: {tools: []}", "needs: {tools: [read_file], read: ['**']}");
+    let turns = || [call("read_file", json!({"file_path": "src/a.txt"})), say("safe")];
+    let project = project(turns().into_iter().chain(turns())).file(".qwen/recipes/fix.yaml", reads);
+    for requests in [2, 4] {
+        assert_eq!(run(&project, &[]).result["result"], "safe");
+        assert_eq!(project.server().requests().len(), requests);
+    }
+}
+
+#[test]
 fn without_a_provider_an_old_answer_will_do_where_the_recipe_says_cached() {
     let gone = || Reply::Status(503, vec![], "{}".into());
     let text = format!("{HEAD}{CACHED}offline: cached\n");

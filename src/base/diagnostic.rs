@@ -135,6 +135,8 @@ pub enum Code {
     W108,
     /// What differs between the items of a batch is not at the end of the prompt.
     W109,
+    /// A cached recipe whose answer depends on what tools return.
+    W110,
 }
 
 impl Code {
@@ -162,6 +164,7 @@ impl Code {
             Code::W107 => "request read access only, or use text from a trusted source",
             Code::W108 => "write `on_large: split`, `cut` or `fail`",
             Code::W109 => "put what differs last: the text before it is cached for all items",
+            Code::W110 => "read the files below `context` and write `needs: {tools: []}`, or remove `cache`",
             Code::P001 | Code::P002 | Code::P003 | Code::P004 | Code::N001 | Code::N002 => return None,
         })
     }

@@ -255,6 +255,15 @@ fn warnings_say_what_will_surprise() {
     }
     let cached = warnings(&format!("{HEAD}prompt: '{{{{ run.id }}}}'\ncache: {{key: context}}\n"));
     assert!(cached.contains("W102"), "{cached}");
+    for (needs, expected) in [
+        ("{tools: [read_file]}", true),
+        ("{read: ['**']}", true),
+        ("{tools: []}", false),
+        ("{tools: [todo_write]}", false),
+    ] {
+        let found = warnings(&format!("{HEAD}prompt: p\nneeds: {needs}\ncache: {{key: context}}\n"));
+        assert_eq!(found.contains("W110"), expected, "{found}");
+    }
     let cut = warnings(&format!(
         "{HEAD}context: [{{name: c, diff: staged, truncate: head}}]\nprompt: '{{{{ context.c }}}}'\n"
     ));

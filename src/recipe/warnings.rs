@@ -1,9 +1,10 @@
 //! Finds what the owner of a valid recipe should know.
 
 use super::check::{Checker, untrusted};
-use super::file::{CacheKey, OnEmpty, OutputKind};
+use super::file::{CacheKey, Needs, OnEmpty, OutputKind};
 use super::render;
 use crate::base::{Code, Diagnostic, Location};
+use crate::tool_name::ToolId;
 
 impl Checker<'_> {
     pub(super) fn warn(&mut self) {
@@ -49,6 +50,10 @@ impl Checker<'_> {
         {
             warn(Code::W106, &text.place, "`needs.run` requests every command".to_owned());
         }
+        if cached && needs.is_some_and(uses_tools) {
+            let message = "its answer depends on what tools return: it is not cached".to_owned();
+            warn(Code::W110, &at("cache"), message);
+        }
         let acts = needs.is_some_and(|needs| {
             [&needs.write, &needs.create, &needs.delete, &needs.run, &needs.net]
                 .iter()
@@ -59,5 +64,13 @@ impl Checker<'_> {
             warn(Code::W107, &at("needs"), message);
         }
         self.warnings = warnings;
+    }
+}
+
+/// Tells whether the model may use a tool that returns more than it was given.
+fn uses_tools(needs: &Needs) -> bool {
+    match &needs.tools {
+        Some(tools) => tools.iter().any(|tool| ToolId::named(&tool.value) != Some(ToolId::TodoWrite)),
+        None => [&needs.read, &needs.run, &needs.net].iter().any(|list| list.as_ref().is_some_and(|l| !l.is_empty())),
     }
 }

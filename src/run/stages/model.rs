@@ -36,6 +36,8 @@ pub struct ModelSelection {
     pub client: Answering,
     /// The model's name.
     pub name: String,
+    /// What serves it: a base URL, or the file of `--local`, whose server has another port every time.
+    pub server: String,
     /// Warnings.
     pub warnings: Vec<String>,
     /// The key in use, which is masked everywhere.
@@ -161,6 +163,7 @@ pub async fn choose(
         }
     };
     let name = config.model.clone();
+    let server = server_of(arguments, &config);
     let memory = recall(arguments, environment, place, &mut config);
     let transport = || match lent {
         Some(lent) => (lent.transport)(&config),
@@ -175,12 +178,17 @@ pub async fn choose(
         (None, None) => transport().and_then(|transport| Client::with_transport(config, transport)),
     };
     let client = Answering::Http(Box::new(client.map_err(ConnectError::Options)?));
-    let chosen = ModelSelection { client, name, warnings: endpoint.warnings, key, recording, memory };
+    let chosen = ModelSelection { client, name, server, warnings: endpoint.warnings, key, recording, memory };
     // Its first line is written: an unwritable recording ends the run before a request is paid for.
     match chosen.recording_failure() {
         Some(error) => Err(Failure { exit: Exit::Failed, error: Box::new(error) }),
         None => Ok(chosen),
     }
+}
+
+/// Returns what serves the model, the same in each run.
+fn server_of(arguments: &RunArgs, config: &ClientConfig) -> String {
+    arguments.model.local.as_ref().map_or_else(|| config.base_url.clone(), |file| file.display().to_string())
 }
 
 /// Returns the name of the model that would be asked, as far as it is known without asking the server.
@@ -242,8 +250,8 @@ fn script(arguments: &RunArgs) -> Result<Option<ModelSelection>, ConnectError> {
 }
 
 fn scripted(script: Script) -> ModelSelection {
-    let (client, name) = (Answering::Scripted(script), "scripted".to_owned());
-    ModelSelection { client, name, warnings: Vec::new(), key: None, recording: None, memory: None }
+    let (client, name, server) = (Answering::Scripted(script), "scripted".to_owned(), String::new());
+    ModelSelection { client, name, server, warnings: Vec::new(), key: None, recording: None, memory: None }
 }
 
 /// Reads the cassette of `--replay`.

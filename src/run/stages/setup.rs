@@ -12,7 +12,7 @@ use crate::base::trace::Trace;
 use crate::cli::RunArgs;
 use crate::cli::prompt::Prompt;
 use crate::event::{Event, Named, ReportFacts, RunStarted};
-use crate::model::Part;
+use crate::model::{Part, ToolSpec};
 use crate::path::RelPath;
 use crate::policy::Facts;
 use crate::policy::Policy;
@@ -207,13 +207,21 @@ impl Setup {
         verify.is_some_and(|verify| verify.on_exhausted == Some(OnExhausted::Discard))
     }
 
-    /// Returns the cache entry for this prompt; `None` if the recipe keeps none.
+    /// Returns the cache entry for this prompt; `None` if the recipe keeps none, and if the answer may depend on more
+    /// than the prompt: on what tools return, or on pictures. A hook asks once about the same commits.
     pub fn kept_answer(&self, prompt: &str) -> Option<Kept> {
         let (active, folder) = (self.recipe.as_ref()?, self.answers.as_ref()?);
+        let adds_nothing =
+            |tool: &ToolSpec| matches!(ToolId::named(&tool.name), Some(ToolId::StructuredOutput | ToolId::TodoWrite));
+        let is_whole = self.input.from_hook.is_some() || self.toolbox.offered.iter().all(adds_nothing);
+        if !is_whole || !self.input.images.is_empty() {
+            return None;
+        }
         let system = self.system_prompt();
         let schema = self.wanted.schema.as_ref().map(ToString::to_string).unwrap_or_default();
         let (recipe, policy) = (&active.recipe.facts().sha256, &self.rules.named.sha256);
-        let of_prompt: &[&str] = &[recipe, policy, &self.asked.client.name, &schema, &system, prompt];
+        let model = &self.asked.client;
+        let of_prompt: &[&str] = &[recipe, policy, &model.name, &model.server, &schema, &system, prompt];
         folder.kept(&active.recipe.file, self.input.from_hook.is_some(), of_prompt)
     }
 
