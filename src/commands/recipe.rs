@@ -163,7 +163,7 @@ fn validate(
                 for warning in &recipe.warnings {
                     print(out, &format!("{kind}: {}\n", escape_lines(&warning.to_string())))?;
                 }
-                let is_fine = missing.is_empty() && !(strict && !recipe.warnings.is_empty());
+                let is_fine = missing.is_empty() && (!strict || recipe.warnings.is_empty());
                 wrong.extend(missing);
                 if strict {
                     wrong.extend(recipe.warnings);

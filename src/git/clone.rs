@@ -1,7 +1,5 @@
 //! Clones repositories of others: no hook, filter or submodule of theirs counts, and no program is started for them.
 
-#![expect(clippy::disallowed_methods, reason = "the directory of a clone is made here")]
-
 use std::path::Path;
 use std::time::Duration;
 

@@ -64,7 +64,7 @@ impl Event {
 /// Finds the events that hold JSON; a body that is one JSON document counts as one event.
 fn events(body: &[u8]) -> Vec<Event> {
     if let Ok(value) = serde_json::from_slice(body) {
-        return vec![Event { lines: vec![0..body.len()], value, changed: false }];
+        return vec![Event { lines: std::iter::once(0..body.len()).collect(), value, changed: false }];
     }
     let (mut found, mut lines) = (Vec::new(), Vec::new());
     let mut start = if body.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };

@@ -39,7 +39,7 @@ impl Numbers {
 fn review(number: u64) -> (Vec<Value>, Names) {
     let mut numbers = Numbers(number);
     let (mut all, mut names) = (Vec::new(), Names::new());
-    for _ in 0..numbers.below(6) + u64::from(number % 7 != 0) {
+    for _ in 0..numbers.below(6) + u64::from(!number.is_multiple_of(7)) {
         let rule = ["correctness", "error-handling", "performance", "api-break"][numbers.below(4) as usize];
         let line = numbers.below(20) + 1;
         let (path, quote, is_true) = match numbers.below(5) {

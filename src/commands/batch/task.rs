@@ -138,7 +138,7 @@ const LONG: usize = 500;
 
 /// Names the first parameter of a prompt behind which more than a third of it follows: that part is the same for all items
 /// and cached for none.
-fn early_parameter<'t>(prompt: &'t str, varies: impl Fn(&str) -> bool) -> Option<&'t str> {
+fn early_parameter(prompt: &str, varies: impl Fn(&str) -> bool) -> Option<&str> {
     let names = PARAMETER.captures_iter(prompt).filter_map(|found| found.get(1));
     let first = names.into_iter().find(|name| varies(name.as_str()))?;
     let after = prompt.len() - first.end();
