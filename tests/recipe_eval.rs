@@ -186,3 +186,16 @@ fn shards_make_the_same_evaluation_as_one_process() {
     assert_eq!(evaluation(&third, "e"), evaluation(&third, "whole"));
     assert_eq!(eval(&third, &["--out", "e", "--shard", "4/3"]).code, 42);
 }
+
+#[test]
+fn runs_that_a_commit_holds_do_not_count_as_done() {
+    let server = model();
+    let project = project(&server, &CASES[..1]).git();
+    assert_eq!(eval(&project, &["--out", "e", "-n", "1", "--shard", "1/1"]).code, 0);
+    project.run_git(&["add", "-f", "e"]);
+    project.run_git(&["commit", "-q", "-m", "results"]);
+    let asked = server.requests().len();
+    let outcome = eval(&project, &["--out", "e", "-n", "1"]);
+    assert_eq!((outcome.code, server.requests().len()), (63, asked), "{}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stderr.contains("git tracks results in this directory"), "{}", outcome.stderr);
+}

@@ -114,15 +114,23 @@ pub(super) fn hide(arguments: &BatchArgs, shared: &mut Shared) -> Result<(), Fai
     Ok(())
 }
 
-/// Refuses a directory of which a commit holds results: whoever wrote the commit would decide what counts as done.
+/// Refuses a directory of which a commit holds results, of shards as well: whoever wrote the commit would decide what
+/// counts as done.
 pub(in crate::commands) fn refuse_committed(path: &Path, around: &Around) -> std::io::Result<()> {
-    let names = [files::BATCH, files::JOURNAL, files::OF_ITEMS];
-    match path.canonicalize() {
-        Ok(real) if committed_in_checkout(around, &real, &names) => {
-            Err(std::io::Error::other("git tracks results in this directory, which would count as done"))
-        }
-        Ok(_) | Err(_) => Ok(()),
+    let Ok(real) = path.canonicalize() else { return Ok(()) };
+    let shards = shards_in(&real);
+    let names = [files::BATCH, files::JOURNAL, files::OF_ITEMS].into_iter().chain(shards.iter().map(String::as_str));
+    match committed_in_checkout(around, &real, &names.collect::<Vec<_>>()) {
+        true => Err(std::io::Error::other("git tracks results in this directory, which would count as done")),
+        false => Ok(()),
     }
+}
+
+/// Names the directories of shards in a directory.
+fn shards_in(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name.starts_with("shard-") && name.contains("-of-")).collect()
 }
 
 /// Splits a path into what exists of it and the rest.
@@ -140,10 +148,7 @@ pub(in crate::commands) fn existing(path: &Path) -> (&Path, PathBuf) {
 /// Refuses a directory that has shards of another division.
 fn same_division(out: &Path, shard: Shard) -> Result<(), BatchError> {
     let ending = format!("-of-{}", shard.of());
-    let entries = std::fs::read_dir(out).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut shards = names.filter(|name| name.starts_with("shard-") && name.contains("-of-"));
-    match shards.find(|name| !name.ends_with(&ending)) {
+    match shards_in(out).into_iter().find(|name| !name.ends_with(&ending)) {
         Some(found) => Err(BatchError::OtherShards { path: out.display().to_string(), found }),
         None => Ok(()),
     }
