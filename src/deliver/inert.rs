@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::message::SUBJECT;
+
 fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a valid pattern")
 }
@@ -44,6 +46,37 @@ pub fn inert(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// Returns at most so many characters of it: a cut may leave something that acts, such as the `#7` of `#7z`.
+pub fn inert_within(text: &str, most: usize) -> String {
+    let within = |text: &str| inert(text).chars().take(most).collect::<String>();
+    let mut kept = within(text);
+    loop {
+        let again = within(&kept);
+        if again == kept {
+            return kept;
+        }
+        kept = again;
+    }
+}
+
+/// Returns a line as the subject of a message: one that is too long is cut between words and ends with `…`.
+pub fn inert_subject(line: &str) -> String {
+    let line = inert(line);
+    if line.chars().count() <= SUBJECT {
+        return line;
+    }
+    let cut = inert_within(&line, SUBJECT - 1);
+    let words = cut.rfind(' ').unwrap_or(cut.len());
+    format!("{}…", inert_within(&cut[..words], SUBJECT - 1))
+}
+
+/// Returns at most so many characters of a text as the value of a trailer: one line, which may look like a trailer itself.
+pub fn inert_value(text: &str, most: usize) -> String {
+    let line: String = text.chars().filter(|c| !c.is_control()).take(most).collect();
+    let inert = inert(&format!("- {line}"));
+    inert.strip_prefix("- ").unwrap_or_default().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -70,7 +103,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_cut_leaves_nothing_that_acts() {
+        assert_eq!(inert_within("fixes #7z", 8), "fixes is");
+        assert_eq!(inert_within("fixes #7z", 9), "fixes #7z");
+        let long = format!("{},Fixes\u{a0}#7zzz and more", "x".repeat(62));
+        let subject = inert_subject(&long);
+        assert!(subject.ends_with('…') && subject.chars().count() <= SUBJECT && !subject.contains("#7"), "{subject}");
+        assert_eq!(inert_subject("plain"), "plain");
+        assert_eq!(inert_value("qwen-plus:free", 200), "qwen-plus:free");
+        assert_eq!(
+            inert_value("m [skip ci] #7 @a\nCo-authored-by: x", 200),
+            "m (skip ci) issue 7 @ aCo-authored-by: x"
+        );
+    }
+
     proptest! {
+        #[test]
+        fn no_cut_brings_anything_back(text in "(@a|#1|GH-2|o/r#34|\\[skip ci\\]|https://g.io/o/r/issues/4| |[a-z]|.)*", most in 0_usize..60) {
+            for cut in [inert_within(&text, most), inert_subject(&text.replace(['\n', '\r'], " "))] {
+                prop_assert_eq!(inert(&cut), cut.clone());
+            }
+            prop_assert!(inert_within(&text, most).chars().count() <= most);
+        }
+
         #[test]
         fn nothing_that_acts_is_left(text in "(@a|#1|GH-2|o/r#3|\\[skip ci\\]|https://g.io/o/r/issues/4|X-by: y|\n| |[a-z]|.)*") {
             let text = inert(&text);

@@ -11,7 +11,7 @@ use crate::batch::result::BatchResult;
 use crate::batch::sums::delivers;
 use crate::batch::tally::Share;
 use crate::deliver::DeliveryRequest;
-use crate::deliver::inert::inert;
+use crate::deliver::inert::{inert, inert_value, inert_within};
 use crate::deliver::message::{SUBJECT, message};
 use crate::emit::words::count;
 use crate::run::Failure;
@@ -135,7 +135,7 @@ pub(super) fn order(
         lines.push(format!("and {} more", chosen.len() - LISTED));
     }
     let body = [body.trim(), &lines.join("\n")].join("\n\n");
-    let assisted = format!("qwen-run:{}", plain(&batch.plan.model));
+    let assisted = format!("qwen-run:{}", inert_value(&batch.plan.model, 200));
     let of_recipe = recipe.map(|recipe| {
         let version = recipe.version.as_deref().map(|version| format!("@{version}")).unwrap_or_default();
         plain(&format!("{}{version} sha256:{}", recipe.name, recipe.sha256))
@@ -152,6 +152,6 @@ pub(super) fn order(
 fn cut(subject: &str) -> String {
     match subject.chars().count() <= SUBJECT {
         true => subject.to_owned(),
-        false => subject.chars().take(SUBJECT - 1).chain(['…']).collect(),
+        false => format!("{}…", inert_within(subject, SUBJECT - 1)),
     }
 }

@@ -283,7 +283,7 @@ impl<'a> Pushing<'a> {
             serde_json::Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        let answer: String = inert(&answer).chars().take(ANSWER).collect();
+        let answer = inert(&answer.chars().take(ANSWER).collect::<String>());
         let body = format!("{answer}\n\n{}", order.message.lines().skip(1).collect::<Vec<_>>().join("\n"));
         let failed = |error: GitHubError| {
             let error = DeliverBatchError::GitHub { later: error.may_pass(), message: error.to_string() };

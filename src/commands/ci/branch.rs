@@ -6,8 +6,8 @@ use super::error::ProposalError;
 use super::job::{Job, recipe};
 use super::push::{COMMITTER, Push, TREE};
 use super::wanted::Wanted;
-use crate::deliver::inert::inert;
-use crate::deliver::message::{SUBJECT, message};
+use crate::deliver::inert::{inert, inert_subject, inert_value};
+use crate::deliver::message::message;
 use crate::deliver::{Delivery, DeliveryRequest, Person, Site};
 use crate::emit::Report;
 use crate::emit::proposal::ProposalFile;
@@ -262,19 +262,13 @@ fn subject(job: &Job, report: &Report, place: &Place, trusted: &Trusted) -> Stri
     let plain = |line: &str| inert(&line.replace('\t', " "));
     let lines =
         report.answer.result.lines().map(|line| plain(line).trim_start_matches(['#', '*', '>', ' ']).trim().to_owned());
-    let first = lines.into_iter().find(|line| !line.is_empty()).unwrap_or_else(|| "Change files".to_owned());
-    if first.chars().count() <= SUBJECT {
-        return first;
-    }
-    let cut: String = first.chars().take(SUBJECT - 1).collect();
-    // A cut may leave a reference behind.
-    let cut = inert(&cut[..cut.rfind(' ').unwrap_or(cut.len())]);
-    format!("{}…", cut.chars().take(SUBJECT - 1).collect::<String>())
+    let first = lines.into_iter().find(|line| !line.is_empty());
+    inert_subject(first.as_deref().unwrap_or("Change files"))
 }
 
 fn order(job: &Job, report: &Report, title: &str) -> Result<DeliveryRequest, ProposalError> {
-    let line = |text: &str| -> String { inert(&text.chars().take(200).collect::<String>()).replace('\n', " ") };
-    let model = report.ran.model.as_deref().map(line).filter(|model| !model.trim().is_empty());
+    let model =
+        report.ran.model.as_deref().map(|model| inert_value(model, 200)).filter(|model| !model.trim().is_empty());
     let assisted = format!("qwen-run:{}", model.as_deref().unwrap_or("unknown"));
     let recipe =
         report.ran.recipe.as_ref().filter(|recipe| is_word(&recipe.name) && is_word(&recipe.sha256)).map(|recipe| {

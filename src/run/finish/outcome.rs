@@ -2,7 +2,7 @@
 
 use crate::agent::OnDeny;
 use crate::change::{Change, ChangeSet};
-use crate::deliver::inert::inert;
+use crate::deliver::inert::{inert, inert_subject};
 use crate::deliver::{self, Delivered, Delivery, DeliveryRequest, Gate, Site};
 use crate::event::{Event, RunError, RunFinished};
 use crate::exit::Exit;
@@ -208,14 +208,7 @@ fn message_parts(given: Option<&str>, answer: &str) -> (String, String) {
             let first =
                 answer.lines().map(plain).find(|line| !line.is_empty()).unwrap_or_else(|| "Change files".into());
             let first = first.trim_start_matches(['#', '*', ' ']).to_owned();
-            let subject = if first.chars().count() <= deliver::message::SUBJECT {
-                first
-            } else {
-                let cut: String = first.chars().take(deliver::message::SUBJECT - 1).collect();
-                let end = cut.rfind(' ').unwrap_or(cut.len());
-                format!("{}…", &cut[..end])
-            };
-            (subject, answer.trim().to_owned())
+            (inert_subject(&first), answer.trim().to_owned())
         }
     }
 }
