@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 use super::plan::ShardFacts;
 
+/// The beginning of the name of a shard's directory.
+pub const DIRECTORY: &str = "shard-";
+
 /// One of the parts of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
@@ -81,7 +84,7 @@ impl Shard {
 
     /// Returns the name of this shard's directory.
     pub fn directory(self) -> String {
-        format!("shard-{}-of-{}", self.number, self.of)
+        format!("{DIRECTORY}{}-of-{}", self.number, self.of)
     }
 
     /// Finds out which shard this machine is from what CI systems and schedulers set. The first variable that is set

@@ -10,7 +10,7 @@ use crate::base::digest::sha256;
 use crate::base::{Span, Spanned};
 use crate::batch::journal::Journal;
 use crate::batch::plan::{Batch, files};
-use crate::batch::shard::Shard;
+use crate::batch::shard::{self, Shard};
 use crate::bounded;
 use crate::checkouts::{Around, refuse_links};
 use crate::cli::RunArgs;
@@ -130,7 +130,7 @@ pub(in crate::commands) fn refuse_committed(path: &Path, around: &Around) -> std
 fn shards_in(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|name| name.starts_with("shard-") && name.contains("-of-")).collect()
+    names.filter(|name| name.starts_with(shard::DIRECTORY) && name.contains("-of-")).collect()
 }
 
 /// Splits a path into what exists of it and the rest.

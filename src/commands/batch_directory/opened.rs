@@ -14,13 +14,10 @@ use crate::batch::item::{self, Short};
 use crate::batch::journal::{self, Ended, Line, State};
 use crate::batch::plan::{self, SCHEMA_VERSION, files};
 use crate::batch::result::BatchResult;
-use crate::batch::shard::{Shard, ShardError};
+use crate::batch::shard::{self, Shard, ShardError};
 use crate::batch::sums::Sums;
 use crate::batch::tally::Share;
 use crate::workspace::batch_reader::{BatchReader, Pieces};
-
-/// The beginning of the name of a shard's directory.
-const SHARD: &str = "shard-";
 
 /// A batch: one directory, or that of each shard.
 pub(in crate::commands) struct Batch {
@@ -99,7 +96,7 @@ impl Batch {
             let reader = BatchReader::open(&cwd.join(directory)).map_err(BatchError::of(directory))?;
             let below = match has_description(&reader)? {
                 true => vec![reader],
-                false => reader.below(SHARD).map_err(BatchError::of(directory))?,
+                false => reader.below(shard::DIRECTORY).map_err(BatchError::of(directory))?,
             };
             if below.is_empty() {
                 return Err(BatchError::NoBatch { directory: directory.display().to_string() });

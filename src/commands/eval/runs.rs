@@ -12,7 +12,7 @@ use crate::batch::budget::is_of_batch;
 use crate::batch::evaluation::{Outcome, Run, RunVerdict, happened};
 use crate::batch::item::Item;
 use crate::batch::plan::files;
-use crate::batch::shard::Shard;
+use crate::batch::shard::{self, Shard};
 use crate::bounded;
 use crate::commands::recipe_case::CaseProject;
 use crate::commands::recipe_fixture::Surroundings;
@@ -27,9 +27,6 @@ use crate::run::stages::Shared;
 use crate::settings::Environment;
 use crate::workspace::batch_folder::{BatchFolder, FolderError};
 use crate::workspace::batch_reader::BatchReader;
-
-/// The beginning of the name of a shard's directory.
-const SHARD: &str = "shard-";
 
 /// A run of a case with a model, and the item that it is in the batch.
 pub(super) struct Planned<'a> {
@@ -109,7 +106,8 @@ fn recording(folder: &BatchFolder, item: &Item) -> PathBuf {
 /// Takes over the runs that shards of this evaluation have recorded below its directory.
 pub(super) fn gather(planned: &[Planned<'_>], folder: &BatchFolder) -> Result<(), Failure> {
     let unreadable = |cause| EvalError::Unreadable { path: folder.path().display().to_string(), cause };
-    let shards = BatchReader::open(folder.path()).and_then(|reader| reader.below(SHARD)).map_err(unreadable)?;
+    let shards =
+        BatchReader::open(folder.path()).and_then(|reader| reader.below(shard::DIRECTORY)).map_err(unreadable)?;
     for item in planned.iter().map(|planned| &planned.item) {
         for shard in &shards {
             if read(folder, item)?.is_some() {
