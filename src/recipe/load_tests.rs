@@ -280,6 +280,16 @@ fn a_number_keeps_its_spelling() {
 }
 
 #[test]
+fn words_of_commands_are_spelled_as_the_file_spells_them() {
+    let checks = "verify: {checks: [{name: t, run: [echo, True, false, 0x1F, 1.10, text]}]}\n";
+    let file = format!("recipe: 1\nname: a\ndescription: A\nprompt: p\n{checks}");
+    let file = parse("a.yaml", file.as_bytes()).unwrap();
+    let words: Vec<String> =
+        file.verify.unwrap().checks.unwrap()[0].run.iter().map(crate::recipe::scalar::Argument::shown).collect();
+    assert_eq!(words, ["echo", "True", "false", "0x1F", "1.10", "text"]);
+}
+
+#[test]
 fn both_endings_at_once_and_files_that_cannot_be_read_are_errors_and_no_name_is_guessed() {
     let text = format!("{HEAD}prompt: p\n");
     let project = |name: &str| match name {

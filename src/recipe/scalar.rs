@@ -210,7 +210,10 @@ impl<'de> Deserialize<'de> for LooseArgument {
             fn visit_str<E: de::Error>(self, text: &str) -> Result<LooseArgument, E> {
                 Ok(LooseArgument::Word(text.to_owned()))
             }
-            // As for values: the mark lets `parse` look up how the file spells a number.
+            // As for values: the mark lets `parse` look up how the file spells what is no text.
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<LooseArgument, E> {
+                Ok(LooseArgument::Word(format!("{NUMBER}{value}")))
+            }
             fn visit_u64<E: de::Error>(self, value: u64) -> Result<LooseArgument, E> {
                 Ok(LooseArgument::Word(format!("{NUMBER}{value}")))
             }
