@@ -447,3 +447,34 @@ fn a_run_that_is_stopped_leaves_only_spans_with_an_end() {
         assert_eq!(tree(&spans), drawn);
     }
 }
+
+#[test]
+fn commands_that_finish_a_change_and_checks_are_told_their_own_spans() {
+    let server = receiver();
+    let recipe = "recipe: 1\nname: fix\ndescription: D\nlimits: {cost_usd: 1}\nprompt: p\n\
+                  needs: {read: ['**'], write: [a.txt], run: [sh first.sh, sh second.sh]}\noutput: {kind: changes}\n\
+                  finish: [{name: note, run: [sh, first.sh], writes: [first.txt]}]\n\
+                  verify: {checks: [{name: note, run: [sh, second.sh]}]}\n";
+    let policy = POLICY.replace("{cmd: [sh, seen.sh]}", "{cmd: [sh, first.sh]}, {cmd: [sh, second.sh]}");
+    let edit = json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"});
+    let project = Project::new()
+        .file("first.sh", "echo $TRACEPARENT > first.txt\n")
+        .file("second.sh", "echo $TRACEPARENT\n")
+        .file("a.txt", "one\n")
+        .file(".qwen/recipes/fix.yaml", recipe)
+        .policy(&policy)
+        .git()
+        .model([call("edit", edit), say("done")]);
+    let outcome = reported(project, &server, &["--recipe", "fix", "--trust-checkout", "-o", "result"]);
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    let spans = spans(&server);
+    let mut checks: Vec<&Span> = spans.iter().filter(|span| span.name == "check sh").collect();
+    checks.sort_by_key(|span| span.start_time_unix_nano);
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let contexts: Vec<String> =
+        checks.iter().map(|span| format!("00-{}-{}-01", hex(&span.trace_id), hex(&span.span_id))).collect();
+    assert_eq!(contexts.len(), 2, "{}", tree(&spans));
+    let patch = outcome.result["changes"]["patch"].as_str().unwrap();
+    assert!(patch.contains(&format!("+{}", contexts[0])), "{contexts:?}: {patch}");
+    assert!(outcome.result.to_string().contains(&contexts[1]), "{contexts:?}: {}", outcome.result);
+}

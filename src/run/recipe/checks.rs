@@ -8,6 +8,7 @@ use crate::agent::invoke::PolicyCheck;
 use crate::base::trace::Trace;
 use crate::change::Entry;
 use crate::change::diff::text_of;
+use crate::event::{Event, VerifyOutcome};
 use crate::git::repository::Repository;
 use crate::path::RelPath;
 use crate::policy::{Access, CommandPlan, Denial, Policy};
@@ -15,7 +16,7 @@ use crate::recipe::file::{CheckFile, Expect, Text};
 use crate::recipe::params::normalised;
 use crate::tool_name::ToolId;
 use crate::tools::{CommandReport, CommandRequest, CommandRunner, Variables};
-use crate::verify::{self, FEEDBACK_BYTES, shape};
+use crate::verify::{self, CheckResult, FEEDBACK_BYTES, shape};
 use crate::workspace::Workspace;
 
 use crate::run::error::RecipeError;
@@ -367,4 +368,32 @@ pub struct CheckEnvironment<'a> {
     pub timeout: Duration,
     /// The trace that checks are a part of.
     pub trace: Option<&'a Trace>,
+}
+
+impl CheckEnvironment<'_> {
+    /// Begins a command, and returns the variables that name its span. Every command that begins is [reported](Self::report),
+    /// in the same order.
+    pub fn begin(&self) -> Variables {
+        let context = self.trace.map(|trace| trace.context(trace.begin_check()));
+        context.as_ref().map(Variables::traced).unwrap_or_default()
+    }
+
+    /// Reports how a command ended that began at this time.
+    pub fn report(
+        &self,
+        result: &CheckResult,
+        started: Instant,
+        (attempt, attempts): (u32, u32),
+        emit: &(dyn Fn(Event) + Send + Sync),
+    ) {
+        emit(Event::Verify(VerifyOutcome {
+            command: result.command.clone(),
+            exit_code: result.exit_code,
+            attempt,
+            attempts,
+            duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            output_tail: verify::tail(&result.output, &self.runner.seen_root()),
+            passed: result.passed(),
+        }));
+    }
 }

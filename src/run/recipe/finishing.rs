@@ -10,13 +10,12 @@ use super::checks::{Action, CheckEnvironment, action};
 use super::quoted;
 use crate::agent::invoke::PolicyCheck;
 use crate::change::{ChangeSet, Entry};
-use crate::event::{Event, VerifyOutcome};
+use crate::event::Event;
 use crate::path::RelPath;
 use crate::policy::Denial;
 use crate::recipe::file::Finish;
-use crate::tools::Variables;
 use crate::verify::guards::{Violation, globs};
-use crate::verify::{self, CheckResult, FEEDBACK_BYTES, Failed};
+use crate::verify::{CheckResult, FEEDBACK_BYTES, Failed};
 
 /// A command that may run.
 pub struct Step {
@@ -43,12 +42,12 @@ impl Step {
     async fn run(
         &self,
         environment: &CheckEnvironment<'_>,
-        (attempt, attempts): (u32, u32),
+        attempts: (u32, u32),
         emit: &(dyn Fn(Event) + Send + Sync),
     ) -> Option<CheckResult> {
         let started = Instant::now();
         let timeout = self.timeout.unwrap_or(environment.timeout);
-        let done = self.action.perform(environment.runner, &environment.place, timeout, &Variables::default()).await;
+        let done = self.action.perform(environment.runner, &environment.place, timeout, &environment.begin()).await;
         let result = CheckResult {
             name: self.name.clone(),
             command: self.command.clone(),
@@ -58,15 +57,7 @@ impl Step {
             output: done.output,
             timed_out: done.timed_out,
         };
-        emit(Event::Verify(VerifyOutcome {
-            command: self.command.clone(),
-            exit_code: result.exit_code,
-            attempt,
-            attempts,
-            duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            output_tail: verify::tail(&result.output, &environment.runner.seen_root()),
-            passed: result.passed(),
-        }));
+        environment.report(&result, started, attempts, emit);
         (!result.passed()).then_some(result)
     }
 

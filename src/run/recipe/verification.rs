@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use crate::event::{Event, VerifyOutcome};
+use crate::event::Event;
 use crate::run::recipe::checks::{Check, CheckEnvironment};
 use crate::run::recipe::finishing::Finishing;
 use crate::verify::guards::Guards;
-use crate::verify::{self, CheckResult, Failed};
+use crate::verify::{CheckResult, Failed};
 
 /// The guards and checks of a run, and how many attempts the model has.
 #[derive(Default)]
@@ -49,7 +49,6 @@ impl Verification {
         attempt: u32,
         emit: &(dyn Fn(Event) + Send + Sync),
     ) -> Option<CheckResult> {
-        let seen_root = check_environment.runner.seen_root();
         for check in &self.checks {
             let started = Instant::now();
             let runner = if check.on_base {
@@ -58,9 +57,7 @@ impl Verification {
                 check_environment.runner
             };
             let mut variables = check.variables.clone();
-            if let Some(trace) = check_environment.trace {
-                variables.0.extend(trace.context(trace.begin_check()).variables());
-            }
+            variables.0.extend(check_environment.begin().0);
             let mut result = CheckResult::default();
             for _ in 0..check.repeat {
                 let done = check
@@ -85,15 +82,7 @@ impl Verification {
                     break;
                 }
             }
-            emit(Event::Verify(VerifyOutcome {
-                command: check.command.clone(),
-                exit_code: result.exit_code,
-                attempt,
-                attempts: self.attempts,
-                duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-                output_tail: verify::tail(&result.output, &seen_root),
-                passed: result.passed(),
-            }));
+            check_environment.report(&result, started, (attempt, self.attempts), emit);
             if !result.passed() {
                 return Some(result);
             }
