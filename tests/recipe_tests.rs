@@ -24,7 +24,7 @@ fn every_built_in_recipe_passes_its_tests() {
     let outcome = project.qwen(&arguments);
     assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
     assert!(
-        outcome.stdout.ends_with("25 passed, 0 failed\n") && !outcome.stdout.contains("none "),
+        outcome.stdout.ends_with("26 passed, 0 failed\n") && !outcome.stdout.contains("none "),
         "{}",
         outcome.stdout
     );

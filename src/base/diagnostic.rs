@@ -161,7 +161,9 @@ impl Code {
             Code::W104 => "add `verify: {checks: [..]}`",
             Code::W105 => "add for example `limits: {cost_usd: 0.50}`",
             Code::W106 => "name the commands, for example `cargo test **`",
-            Code::W107 => "request read access only, or use text from a trusted source",
+            Code::W107 => {
+                "request read access only, or only propose a change: `git: {changes: dry-run}` without `needs.net`"
+            }
             Code::W108 => "write `on_large: split`, `cut` or `fail`",
             Code::W109 => "put what differs last: the text before it is cached for all items",
             Code::W110 => "read the files below `context` and write `needs: {tools: []}`, or remove `cache`",

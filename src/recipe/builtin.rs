@@ -7,13 +7,14 @@ macro_rules! built_in {
 }
 
 /// Name and text of each.
-pub const BUILTINS: [(&str, &str); 15] = built_in![
+pub const BUILTINS: [(&str, &str); 16] = built_in![
     "answer",
     "bump-deprecated-api",
     "commit-message",
     "dependency-upgrade-fix",
     "do",
     "doc-comments",
+    "fix-ci",
     "fix-lint",
     "flaky-test-diagnosis",
     "review-diff",

@@ -264,6 +264,16 @@ fn warnings_say_what_will_surprise() {
         let found = warnings(&format!("{HEAD}prompt: p\nneeds: {needs}\ncache: {{key: context}}\n"));
         assert_eq!(found.contains("W110"), expected, "{found}");
     }
+    for (rest, expected) in [
+        ("needs: {write: ['**']}\ngit: {changes: dry-run}", false),
+        ("needs: {write: ['**']}\ngit: {changes: apply}", true),
+        ("needs: {write: ['**'], net: [example.com]}\ngit: {changes: dry-run}", true),
+    ] {
+        let params = "params: {b: {type: string, description: B, untrusted: true}}";
+        let found =
+            warnings(&format!("{HEAD}{params}\nprompt: '{{{{ params.b }}}}'\noutput: {{kind: changes}}\n{rest}\n"));
+        assert_eq!(found.contains("W107"), expected, "{found}");
+    }
     let cut = warnings(&format!(
         "{HEAD}context: [{{name: c, diff: staged, truncate: head}}]\nprompt: '{{{{ context.c }}}}'\n"
     ));

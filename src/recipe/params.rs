@@ -221,9 +221,10 @@ fn read(name: &str, param: &Param, value: &str, world: &dyn World) -> Result<Raw
             return Err(failed("a command is never taken from an event".to_owned()));
         }
         // What strangers wrote may only go where it is fenced, or where a rule says which texts there can be.
-        if !param.untrusted && param.pattern.is_none() && param.r#enum.is_none() {
+        let is_text = !matches!(param.r#type, ParamType::Integer | ParamType::Number | ParamType::Boolean);
+        if is_text && !param.untrusted && param.pattern.is_none() && param.r#enum.is_none() {
             return Err(failed(
-                "a value of the event needs a parameter with `untrusted: true`, `pattern` or `enum`".into(),
+                "a text of the event needs a parameter with `untrusted: true`, `pattern` or `enum`".into(),
             )
             .help("declare the parameter so in the recipe"));
         }

@@ -1,9 +1,10 @@
 //! Finds what the owner of a valid recipe should know.
 
 use super::check::{Checker, untrusted};
-use super::file::{CacheKey, Needs, OnEmpty, OutputKind};
+use super::file::{CacheKey, Needs, OnEmpty, OutputKind, RecipeFile, Text};
 use super::render;
 use crate::base::{Code, Diagnostic, Location};
+use crate::policy::file::Delivery;
 use crate::tool_name::ToolId;
 
 impl Checker<'_> {
@@ -54,12 +55,8 @@ impl Checker<'_> {
             let message = "its answer depends on what tools return: it is not cached".to_owned();
             warn(Code::W110, &at("cache"), message);
         }
-        let acts = needs.is_some_and(|needs| {
-            [&needs.write, &needs.create, &needs.delete, &needs.run, &needs.net]
-                .iter()
-                .any(|list| list.as_ref().is_some_and(|list| !list.is_empty()))
-        });
-        if acts && !untrusted(&file).is_empty() {
+        let acts = needs.is_some_and(acts);
+        if acts && !is_proposal(&file) && !untrusted(&file).is_empty() {
             let message = "untrusted text comes with permission to write, run or use the network".to_owned();
             warn(Code::W107, &at("needs"), message);
         }
@@ -67,10 +64,26 @@ impl Checker<'_> {
     }
 }
 
+fn is_any(list: &Option<Vec<Text>>) -> bool {
+    list.as_ref().is_some_and(|list| !list.is_empty())
+}
+
+/// Tells whether more than an answer may come of it.
+fn acts(needs: &Needs) -> bool {
+    [&needs.write, &needs.create, &needs.delete, &needs.run, &needs.net].into_iter().any(is_any)
+}
+
+/// Tells whether it only proposes a change, without a network: somebody reads that before it counts.
+fn is_proposal(file: &RecipeFile) -> bool {
+    file.output.as_ref().is_some_and(|output| output.kind == OutputKind::Changes)
+        && file.git.as_ref().is_some_and(|git| git.changes == Some(Delivery::DryRun))
+        && !file.needs.iter().flatten().any(|needs| is_any(&needs.net))
+}
+
 /// Tells whether the model may use a tool that returns more than it was given.
 fn uses_tools(needs: &Needs) -> bool {
     match &needs.tools {
         Some(tools) => tools.iter().any(|tool| ToolId::named(&tool.value) != Some(ToolId::TodoWrite)),
-        None => [&needs.read, &needs.run, &needs.net].iter().any(|list| list.as_ref().is_some_and(|l| !l.is_empty())),
+        None => [&needs.read, &needs.run, &needs.net].into_iter().any(is_any),
     }
 }

@@ -294,6 +294,8 @@ fn the_triage_workflow_sets_labels_of_its_list_that_the_repository_has() {
     let (codes, log) = repository.run("qwen-triage.yml", event, "main");
     assert_eq!(codes, [0, 0], "{log}");
     assert_eq!(repository.api.state().issues[&7].labels, ["bug"], "the repository has no label `question`");
+    let sent = repository.project.server().requests()[0].to_string();
+    assert!(sent.contains("bug: Is about bug."), "what labels mean is said: {sent}");
 }
 
 #[test]
@@ -325,13 +327,10 @@ fn the_change_workflow_proposes_the_fix_of_a_rust_project() {
 
 #[test]
 fn the_command_workflow_does_what_a_maintainer_asks_for() {
-    let recipe = "recipe: 1\nname: do\ndescription: d\nlimits: {cost_usd: 1}\n\
-        params:\n  request: {type: string, description: What to do., command: true}\n\
-        prompt: 'Do this: {{ params.request }}'\nneeds: {read: ['**'], write: ['**']}\noutput: {kind: changes}\n";
     let edit = json!({"file_path": "a.py", "old_string": "f3", "new_string": "g3"});
     let project = Project::new()
         .file("a.py", "def f3():\n    return 3\n")
-        .file(".qwen/recipes/do.yaml", recipe)
+        .file("Makefile", "test:\n\t@grep -q return a.py\n")
         .model([call("edit", edit), say("Renamed.")]);
     let repository = Repository::new(project);
     let git = |arguments: &[&str]| repository.project.run_git(arguments).trim().to_owned();
@@ -348,7 +347,7 @@ fn the_command_workflow_does_what_a_maintainer_asks_for() {
     let (codes, log) = repository.run("qwen-command.yml", event, "change");
     assert_eq!(codes, [0, 0, 0], "{log}");
     let sent = repository.project.server().requests()[0].to_string();
-    assert!(sent.contains("Do this: rename f3 to g3"), "{sent}");
+    assert!(sent.contains("rename f3 to g3"), "{sent}");
     let state = repository.api.state();
     assert_eq!(state.reactions, [(5, "eyes".to_owned())]);
     let (_, pull) = state.pulls.iter().find(|(number, _)| **number != 12).unwrap();

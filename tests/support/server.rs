@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -73,6 +73,7 @@ struct State {
     heads: Mutex<Vec<String>>,
     connections: Mutex<usize>,
     arrived: Condvar,
+    is_over: AtomicBool,
 }
 
 impl Server {
@@ -109,6 +110,9 @@ impl Server {
         let shared = Arc::clone(&state);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
+                if shared.is_over.load(Ordering::SeqCst) {
+                    break;
+                }
                 let state = Arc::clone(&shared);
                 *state.connections.lock().unwrap() += 1;
                 std::thread::spawn(move || {
@@ -166,6 +170,14 @@ impl Server {
             .wait_timeout_while(requests, Duration::from_secs(60), |requests| requests.len() < count)
             .unwrap();
         assert!(!timeout.timed_out(), "request {count} never came");
+    }
+}
+
+impl Drop for Server {
+    /// Ends the thread that waits for connections, and with it the listening socket: all tests can be one process.
+    fn drop(&mut self) {
+        self.state.is_over.store(true, Ordering::SeqCst);
+        let _woken = TcpStream::connect(("127.0.0.1", self.port));
     }
 }
 

@@ -82,7 +82,7 @@ fn every_error_says_the_rule_and_what_to_pass() {
             `base`?");
     insta::assert_snapshot!(bound(ALL, &["n=10", "path=../x", "base=@gone", "v=@event:/issue/title"]).unwrap_err(), @r"
         P003: base: @gone: it does not exist
-        P003: v: a value of the event needs a parameter with `untrusted: true`, `pattern` or `enum`
+        P003: v: a text of the event needs a parameter with `untrusted: true`, `pattern` or `enum`
           help: declare the parameter so in the recipe
         P003: n: more than 9
         P004: path: `../x` is not inside the workspace

@@ -157,7 +157,8 @@ impl Conversation<'_> {
         outer: &RunPolicyCheck<'_>,
     ) -> Result<Result<(Vec<String>, Option<Review>), Answer>, Failure> {
         let Some(active) = &self.setup.recipe else { return Ok(Ok((Vec::new(), None))) };
-        Ok(match self.setup.gatherer(active, self.stage, outer).gather().await? {
+        let warn = |message: String| self.emit(Event::Warning { message });
+        Ok(match self.setup.gatherer(active, self.stage, outer, &warn).gather().await? {
             Gathered::NothingToDo(name) => {
                 Err(Answer::nothing_to_do(format!("nothing to do: the input `{name}` is empty")))
             }

@@ -102,7 +102,7 @@ impl CliError for ContextError {
                 "give the job read access: `pull-requests: read`, `issues: read`, for `ci_failure` `actions: read`"
             }
             InputProblem::GitHub(error) if error.may_pass() => "run again later",
-            InputProblem::GitHub(_) => "check `number`, GITHUB_REPOSITORY and the token",
+            InputProblem::GitHub(_) => "check `number`, GITHUB_REPOSITORY, and that the token may read it",
             InputProblem::Diff(_) => "name a range that exists in this clone; in CI fetch more history",
         }))
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::agent::invoke::PolicyCheck;
+use crate::base::CliError;
 use crate::change::Entry;
 use crate::cli::run::{FromHook, FromJob};
 use crate::git::repository::Repository;
@@ -62,6 +63,8 @@ pub struct Gatherer<'a> {
     pub start: Start<'a>,
     /// Answers of several conversations can become one.
     pub may_split: bool,
+    /// Takes a warning.
+    pub warn: &'a (dyn Fn(String) + Sync),
 }
 
 /// What started a run.
@@ -214,7 +217,15 @@ impl Gatherer<'_> {
         };
         let most = context.max_bytes.unwrap_or(OF_GITHUB);
         let read = github::read(kind, number, most, self.start.environment, self.start.from_job.token.as_ref()).await;
-        read.map_err(|error| failure(name, InputProblem::GitHub(error)))
+        let is_wanted = context.on_empty.unwrap_or_default() != OnEmpty::Continue;
+        match read.map_err(|error| ContextError { name: name.clone(), problem: InputProblem::GitHub(error) }) {
+            Ok(text) => Ok(text),
+            Err(error) if is_wanted => Err(error.into()),
+            Err(error) => {
+                (self.warn)(format!("{error}; the run goes on without it: {}", error.hint().unwrap_or_default()));
+                Ok(String::new())
+            }
+        }
     }
 
     /// Reads the files that globs match.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::bounded;
+use crate::github::marker::FindingMark;
 use crate::github::threads::OpenThread;
 use crate::github::{Comment, GitHub, GitHubError, Said};
 use crate::hidden::is_foreign;
@@ -84,10 +85,16 @@ fn comments(all: &[Comment], most: usize) -> String {
     all[all.len() - kept..].concat()
 }
 
+/// Shows what people say in threads: a finding of this program is to be found again, not read.
 fn threads(all: &[OpenThread]) -> String {
-    let one = |(author, body): &(String, String)| format!("{author}: {}\n", plain(body).trim());
-    let thread =
-        |thread: &OpenThread| format!("{}\n{}\n", thread.path, thread.comments.iter().map(one).collect::<String>());
+    let one = |(author, body): &(String, String)| match FindingMark::read(body) {
+        Some(_) => String::new(),
+        None => format!("{author}: {}\n", plain(body).trim()),
+    };
+    let thread = |thread: &OpenThread| {
+        let said: String = thread.comments.iter().map(one).collect();
+        if said.is_empty() { said } else { format!("{}\n{said}\n", plain(&thread.path)) }
+    };
     all.iter().map(thread).collect()
 }
 
@@ -240,6 +247,19 @@ mod tests {
         assert_eq!(comments(&all, 20), "bob:\nthe last\n\n");
         assert_eq!(comments(&all, 1), "bob:\nthe last\n\n");
         assert_eq!(comments(&[], 1), "");
+    }
+
+    #[test]
+    fn of_a_thread_what_people_say_is_shown() {
+        let (rule_id, severity, confidence) = ("leak".to_owned(), "error".to_owned(), "high".to_owned());
+        let mark = FindingMark { fingerprint: "00ff".into(), rule_id, lines: 1, severity, confidence }.write();
+        let ours = ("github-actions".to_owned(), format!("It leaks.\n\n{mark}"));
+        let thread = |comments: &[&(String, String)]| OpenThread {
+            path: "a.c".into(),
+            comments: comments.iter().map(|comment| (*comment).clone()).collect(),
+        };
+        let answer = ("bob".to_owned(), "no, see b.c".to_owned());
+        assert_eq!(threads(&[thread(&[&ours]), thread(&[&ours, &answer])]), "a.c\nbob: no, see b.c\n\n");
     }
 
     #[test]

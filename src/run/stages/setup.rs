@@ -175,7 +175,13 @@ impl Setup {
     }
 
     /// Returns what gathers the recipe's inputs.
-    pub fn gatherer<'a>(&'a self, active: &'a Active, stage: &'a Stage, judge: &'a RunPolicyCheck<'a>) -> Gatherer<'a> {
+    pub fn gatherer<'a>(
+        &'a self,
+        active: &'a Active,
+        stage: &'a Stage,
+        judge: &'a RunPolicyCheck<'a>,
+        warn: &'a (dyn Fn(String) + Sync),
+    ) -> Gatherer<'a> {
         Gatherer {
             active,
             workspace: &stage.workspace,
@@ -192,6 +198,7 @@ impl Setup {
                 from_job: &self.input.from_job,
             },
             may_split: self.wanted.merges,
+            warn,
         }
     }
 

@@ -11,8 +11,9 @@ mod rest;
 mod state;
 
 use std::collections::VecDeque;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::{Value, json};
@@ -35,6 +36,7 @@ pub(crate) enum Trouble {
 pub(crate) struct GitHub {
     pub(crate) url: String,
     state: Arc<Mutex<State>>,
+    is_over: Arc<AtomicBool>,
 }
 
 impl GitHub {
@@ -44,8 +46,13 @@ impl GitHub {
         let url = format!("http://{}", listener.local_addr().expect("a bound socket has an address"));
         let state = Arc::new(Mutex::new(State::new(origin, &url)));
         let shared = Arc::clone(&state);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&is_over);
         std::thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
+                if seen.load(Ordering::SeqCst) {
+                    break;
+                }
                 let Some(request) = http::read(&mut stream) else { continue };
                 let mut state = shared.lock().expect("no request panics");
                 if let Some(answer) = answer(&mut state, &request) {
@@ -53,7 +60,7 @@ impl GitHub {
                 }
             }
         });
-        GitHub { url, state }
+        GitHub { url, state, is_over }
     }
 
     /// Returns what GitHub knows.
@@ -83,6 +90,8 @@ impl GitHub {
 
 impl Drop for GitHub {
     fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        let _woken = TcpStream::connect(self.url.trim_start_matches("http://"));
         if !std::thread::panicking() {
             let differences = std::mem::take(&mut self.state().differences);
             assert!(differences.is_empty(), "not as GitHub describes it:\n{}", differences.join("\n"));
