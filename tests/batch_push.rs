@@ -114,6 +114,19 @@ fn a_branch_without_a_pull_request_gets_one_and_the_branch_stays() {
 }
 
 #[test]
+fn of_two_deliveries_at_once_one_pushes() {
+    let done = done();
+    let held = std::fs::File::open(done.project.root().join("out/batch.json")).unwrap();
+    held.try_lock().unwrap();
+    let second = done.push(&[]);
+    assert_eq!(second.code, 63, "{}{}", second.stdout, second.stderr);
+    assert!(second.stderr.contains("out is in use by another process"), "{}", second.stderr);
+    assert_eq!(sh(&done.project, "git -C o/r.git for-each-ref --format='%(refname)'"), "refs/heads/main\n");
+    drop(held);
+    assert_eq!(done.push(&[]).code, 0);
+}
+
+#[test]
 fn a_limit_is_waited_for_and_one_that_lasts_ends_with_75() {
     let limit = |seconds: &str| {
         let headers = vec![("retry-after", seconds.to_owned())];

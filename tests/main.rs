@@ -9,9 +9,11 @@
 mod action;
 mod apply;
 mod batch;
+mod batch_api;
 mod batch_changes;
 mod batch_deliver;
 mod batch_directory;
+mod batch_prefix;
 mod batch_push;
 mod batch_sources;
 mod bounded;

@@ -137,6 +137,8 @@ pub enum Code {
     W109,
     /// A cached recipe whose answer depends on what tools return.
     W110,
+    /// Most of the prompt is the same for all items, and the provider's Batch API has no cache.
+    W111,
 }
 
 impl Code {
@@ -167,6 +169,7 @@ impl Code {
             Code::W108 => "write `on_large: split`, `cut` or `fail`",
             Code::W109 => "put what differs last: the text before it is cached for all items",
             Code::W110 => "read the files below `context` and write `needs: {tools: []}`, or remove `cache`",
+            Code::W111 => "leave out --api batch if the server caches prompts: that costs less",
             Code::P001 | Code::P002 | Code::P003 | Code::P004 | Code::N001 | Code::N002 => return None,
         })
     }

@@ -9,6 +9,7 @@ pub mod journal;
 pub mod keys;
 pub mod pace;
 pub mod plan;
+pub mod provider;
 pub mod repository;
 pub mod result;
 pub mod shard;

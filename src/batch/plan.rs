@@ -24,6 +24,8 @@ pub mod files {
     pub const SUMMARY: &str = "summary.json";
     /// The combined change.
     pub const COMBINED: &str = "combined.patch";
+    /// What was handed to the provider's Batch API: a line each for a [`crate::batch::provider::Line`].
+    pub const PROVIDER: &str = "provider.jsonl";
     /// The directory of the items' own files.
     pub const OF_ITEMS: &str = "items";
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 
 use super::RunArgs;
 use super::batch_directory::{BatchVerb, CombineArgs};
@@ -41,6 +41,9 @@ pub struct BatchArgs {
     /// In which order and how often.
     #[command(flatten)]
     pub course: CourseArgs,
+    /// By which API.
+    #[command(flatten)]
+    pub api: ApiArgs,
     /// What happens to the changes of all.
     #[command(flatten)]
     pub combine: CombineArgs,
@@ -186,6 +189,35 @@ pub struct CourseArgs {
     /// What running items may still take when the batch is to end
     #[arg(long, value_name = "D", default_value = "10s", value_parser = duration)]
     pub drain: Duration,
+}
+
+/// By which API the model is asked.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Batch")]
+pub struct ApiArgs {
+    /// How the model is asked
+    #[arg(long, value_name = "WHICH", default_value = "chat")]
+    pub api: Api,
+    /// How long the provider may take with --api batch, in whole hours [default: 24h]
+    #[arg(long, value_name = "D", value_parser = duration)]
+    pub window: Option<Duration>,
+}
+
+impl ApiArgs {
+    /// Tells whether the provider's Batch API is used.
+    pub fn is_batch(&self) -> bool {
+        self.api == Api::Batch
+    }
+}
+
+/// How the model is asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Api {
+    /// Item by item
+    #[default]
+    Chat,
+    /// By the provider's Batch API
+    Batch,
 }
 
 /// Limits of the whole batch.

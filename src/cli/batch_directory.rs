@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
+use super::run::ModelArgs;
 use super::values::not_blank;
 use super::workspace::WorkspaceArgs;
 use crate::batch::tally::Share;
@@ -39,6 +40,12 @@ Example:
   qwen batch deliver out --branch-each 'qwen/docs/{key}'      one branch for each item
 Changes are merged in the order of the list. If two touch, nothing is written, and exit code 63 names both keys.";
 
+/// What stands below the flags of `cancel`.
+pub const CANCEL: &str = "\
+Example:
+  qwen batch cancel out
+The command of the batch collects what was answered before.";
+
 /// The verbs of `batch`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum BatchVerb {
@@ -54,6 +61,50 @@ pub enum BatchVerb {
     /// Deliver the changes of the items as one change, or as a branch each (no model, no key)
     #[command(after_help = DELIVER)]
     Deliver(DeliverArgs),
+    /// Cancel at the provider what --api batch handed to it (no model call)
+    #[command(after_help = CANCEL)]
+    Cancel(CancelArgs),
+}
+
+/// The flags of `batch cancel`.
+#[derive(Debug, Clone, Args)]
+pub struct CancelArgs {
+    /// Directory of the batch, or of its shards
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Server of the batch [env: QWEN_BASE_URL, OPENAI_BASE_URL] [default: DashScope, international]
+    #[arg(long, alias = "base-url", value_name = "URL", value_parser = not_blank)]
+    pub openai_base_url: Option<String>,
+    /// API key; visible to other users of this machine, prefer --api-key-file [env: QWEN_API_KEY, OPENAI_API_KEY]
+    #[arg(long, value_name = "KEY")]
+    pub openai_api_key: Option<String>,
+    /// Read the API key from a file
+    #[arg(long, value_name = "FILE")]
+    pub api_key_file: Option<PathBuf>,
+    /// Additional trusted CA or server certificates (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+    /// Allow unencrypted http to a server on another machine
+    #[arg(long)]
+    pub allow_http: bool,
+    /// Where to work.
+    #[command(flatten)]
+    pub workspace: WorkspaceArgs,
+}
+
+impl CancelArgs {
+    /// Returns how the server is reached, for a model of this name.
+    pub fn model(&self, name: &str) -> ModelArgs {
+        ModelArgs {
+            model: Some(name.to_owned()).filter(|name| !name.is_empty()),
+            openai_base_url: self.openai_base_url.clone(),
+            openai_api_key: self.openai_api_key.clone(),
+            api_key_file: self.api_key_file.clone(),
+            ca_file: self.ca_file.clone(),
+            allow_http: self.allow_http,
+            ..ModelArgs::default()
+        }
+    }
 }
 
 /// The flags of `batch status`.

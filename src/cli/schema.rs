@@ -51,6 +51,8 @@ pub enum BatchFile {
     Item(crate::batch::item::Item),
     /// `summary.json`.
     Summary(Box<crate::batch::result::BatchResult>),
+    /// A line of `provider.jsonl`.
+    Provider(crate::batch::provider::Line),
     /// `batch.json`.
     Batch(Box<crate::batch::plan::Batch>),
 }

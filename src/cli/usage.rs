@@ -171,7 +171,7 @@ fn instead_of_flag(arguments: &[OsString]) -> Option<&'static str> {
 fn instead_of_verb(arguments: &[OsString]) -> Option<&'static str> {
     let is_batch = arguments.get(1).is_some_and(|command| command == "batch");
     let verb = arguments.get(2)?.to_str().filter(|_| is_batch)?;
-    OTHER_VERBS.contains(&verb).then_some("write `qwen batch --items FILE --recipe NAME --out DIR`")
+    OTHER_VERBS.contains(&verb).then_some("write `qwen batch --items FILE --recipe NAME --api batch --out DIR`")
 }
 
 /// Refuses a command of Qwen Code as the prompt: it would be sent to the model as text.

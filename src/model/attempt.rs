@@ -169,7 +169,7 @@ fn of_transport(error: TransportError, attempt: &Attempt<'_>) -> Failure {
             Failure { hint, last: true, ..Failure::new(ErrorClass::Network, format!("cannot be reached: {message}")) }
         }
         TransportError::Mismatch(difference) => {
-            let message = format!("is a recording of another request: {difference}");
+            let message = format!("has an answer to another request: {difference}");
             Failure::new(ErrorClass::ReplayMismatch(difference), message)
         }
     }
@@ -182,6 +182,27 @@ impl Attempt<'_> {
         let mut response = self.open(request, &clock).await?;
         let body = self.read_all(&mut response, &mut clock).await?;
         if (200..300).contains(&response.status) { Ok(body) } else { Err(Box::new(self.refusal(&response, &body))) }
+    }
+
+    /// Sends a request and writes the body as it comes. The inner error is that of `out`.
+    pub async fn save(
+        &self,
+        request: WireRequest,
+        out: &mut (dyn std::io::Write + Send),
+    ) -> Result<std::io::Result<()>, Box<Failure>> {
+        let mut clock = Clock::start(self);
+        let mut response = self.open(request, &clock).await?;
+        if !(200..300).contains(&response.status) {
+            let body = self.read_all(&mut response, &mut clock).await?;
+            return Err(Box::new(self.refusal(&response, &body)));
+        }
+        while let Some(bytes) = self.next(response.body.as_mut(), &clock).await? {
+            clock.last_data = Some(Instant::now());
+            if let Err(error) = out.write_all(&bytes) {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(()))
     }
 
     /// Sends a request and puts the answer together.

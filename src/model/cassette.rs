@@ -478,6 +478,11 @@ impl Transport for Player {
     }
 }
 
+/// Returns a body of these bytes.
+pub(super) fn played(bytes: Vec<u8>) -> Box<dyn Body> {
+    Box::new(PlayedBody { chunks: vec![bytes].into_iter(), end: None })
+}
+
 struct PlayedBody {
     chunks: std::vec::IntoIter<Vec<u8>>,
     end: Option<TransportError>,

@@ -405,7 +405,7 @@ impl Client {
         Some(Notice::Fallback { from, to: self.model_name().to_owned() })
     }
 
-    fn retries(&self, seed: u64) -> Retry {
+    pub(super) fn retries(&self, seed: u64) -> Retry {
         Retry::new(
             Budgets::of(self.config.retry.retries),
             self.config.retry.first_wait,
@@ -497,7 +497,8 @@ impl Model for Client {
         facts.price = if state.endpoint.is_loopback() {
             Some(super::Price::default())
         } else {
-            self.config.known.price.or(facts.price)
+            let price = self.config.known.price.or(facts.price);
+            price.zip(self.transport.rate()).map(|(price, rate)| price.times(rate))
         };
         facts
     }

@@ -148,6 +148,7 @@ impl Transport for Http {
             let headers = self.header_map(&request)?;
             let builder = match request.method {
                 Method::Get => client.get(&request.url),
+                Method::Delete => client.delete(&request.url),
                 Method::Post => client.post(&request.url).body(request.body),
             };
             let builder = builder.headers(headers);

@@ -4,6 +4,8 @@ pub mod assemble;
 pub mod assembled;
 pub mod attempt;
 mod attempts;
+pub mod batch_answer;
+pub mod batch_api;
 mod blocks;
 pub mod canonical;
 pub mod cassette;
@@ -561,4 +563,17 @@ pub struct Price {
     pub cache_read: f64,
     /// Input written to the cache.
     pub cache_write: f64,
+}
+
+impl Price {
+    /// Returns a part of the price.
+    #[must_use]
+    pub fn times(self, rate: f64) -> Price {
+        Price {
+            input: self.input * rate,
+            output: self.output * rate,
+            cache_read: self.cache_read * rate,
+            cache_write: self.cache_write * rate,
+        }
+    }
 }

@@ -7,13 +7,13 @@ use super::{BoxFuture, TimeoutKind};
 /// A request as it goes out. It holds no credentials: the transport that speaks to a server adds them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WireRequest {
-    /// `POST` or `GET`.
+    /// The method.
     pub method: Method,
     /// The whole URL.
     pub url: String,
     /// What is after the base URL, for example `chat/completions`: what a cassette goes by.
     pub operation: &'static str,
-    /// Headers next to authorization and content type.
+    /// Headers next to authorization; the content type is JSON unless one is named.
     pub headers: Vec<(String, String)>,
     /// The body; empty for `GET`.
     pub body: Vec<u8>,
@@ -26,6 +26,8 @@ pub enum Method {
     Get,
     /// `POST`.
     Post,
+    /// `DELETE`.
+    Delete,
 }
 
 impl Method {
@@ -34,6 +36,7 @@ impl Method {
         match self {
             Method::Get => "GET",
             Method::Post => "POST",
+            Method::Delete => "DELETE",
         }
     }
 }
@@ -118,6 +121,11 @@ pub trait Transport: Send + Sync {
     /// requests.
     fn pause(&self, wait: Duration, _refused: bool) -> Duration {
         wait
+    }
+
+    /// Returns what the next answer costs as a part of the usual price; `None` if nobody knows.
+    fn rate(&self) -> Option<f64> {
+        Some(1.0)
     }
 
     /// Returns why the cassette that is being written is incomplete; `None` where nothing is, or all of it is whole.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::base::CliError;
 use crate::batch::journal::{JournalError, Line};
 use crate::batch::plan::{Batch, files};
+use crate::batch::provider::{self, AllSent};
 use crate::bounded;
 use crate::exit::Exit;
 
@@ -199,6 +200,22 @@ impl BatchFolder {
         self.journal.sync_data().map_err(|cause| self.failed(files::JOURNAL, cause))
     }
 
+    /// Reads what was handed to the provider's Batch API.
+    pub fn provider(&self) -> Result<AllSent, FolderError> {
+        let path = self.path.join(files::PROVIDER);
+        let text = bounded::optional(bounded::regular(&path, bounded::PRODUCT));
+        let text = text.map_err(|cause| self.failed(files::PROVIDER, cause))?.unwrap_or_default();
+        AllSent::read(&text).map_err(|line| {
+            let cause = JournalError::Line { line, why: "it does not say what happened at the provider".to_owned() };
+            FolderError::Journal { path: path.display().to_string(), cause }
+        })
+    }
+
+    /// Removes a file of the directory, if it is there.
+    pub fn remove(&self, name: &str) {
+        let _missing = crate::base::private_file::remove(&self.path.join(name));
+    }
+
     /// Puts the journal aside under the first free name `journal.N.jsonl`, and begins a new one.
     pub fn set_journal_aside(&mut self) -> Result<String, FolderError> {
         let from = self.path.join(files::JOURNAL);
@@ -208,6 +225,9 @@ impl BatchFolder {
             .unwrap_or_default();
         let moved = std::fs::rename(&from, self.path.join(&name)).and_then(|()| open(&from));
         self.journal = moved.map_err(|cause| self.failed(files::JOURNAL, cause))?;
+        let provider = name.replace("journal", "provider");
+        let moved = std::fs::rename(self.path.join(files::PROVIDER), self.path.join(provider));
+        bounded::optional(moved).map_err(|cause| self.failed(files::PROVIDER, cause))?;
         Ok(name)
     }
 
@@ -255,6 +275,23 @@ impl Drop for BatchFolder {
     fn drop(&mut self) {
         let _missing = crate::base::private_file::remove(&self.path.join(HOLDER));
     }
+}
+
+/// Appends a line to the `provider.jsonl` of a batch's directory and brings it to the disk, in the place of what a kill has
+/// left of the last one.
+pub fn append_provider(directory: &Path, line: &provider::Line) -> Result<(), FolderError> {
+    let path = directory.join(files::PROVIDER);
+    let append = || {
+        let mut file = open(&path)?;
+        let text = bounded::to_the_end(&file, bounded::PRODUCT)?;
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if whole < text.len() {
+            file.set_len(whole as u64)?;
+        }
+        file.write_all((serde_json::to_string(line)? + "\n").as_bytes())?;
+        file.sync_data()
+    };
+    append().map_err(|cause| FolderError::Io { path: path.display().to_string(), cause })
 }
 
 /// Makes a file for its owner alone.

@@ -66,13 +66,13 @@ impl BatchReader {
     }
 
     /// Opens a file to read its lines; `None` if there is none.
-    pub fn lines(&self, name: &'static str) -> io::Result<Option<Lines>> {
+    pub fn lines(&self, name: &str) -> io::Result<Option<Lines>> {
         let Some(file) = open(&self.folder, name)? else { return Ok(None) };
-        Ok(Some(Lines { reader: BufReader::with_capacity(1 << 16, file), name, offset: 0 }))
+        Ok(Some(Lines { reader: BufReader::with_capacity(1 << 16, file), name: name.to_owned(), offset: 0 }))
     }
 
     /// Opens a file to read pieces of it.
-    pub fn pieces(&self, name: &'static str) -> io::Result<Pieces> {
+    pub fn pieces(&self, name: &str) -> io::Result<Pieces> {
         let missing = || of_file(name, &io::ErrorKind::NotFound.into());
         Ok(Pieces { file: open(&self.folder, name)?.ok_or_else(missing)? })
     }
@@ -104,7 +104,7 @@ impl TextLine {
 #[derive(Debug)]
 pub struct Lines {
     reader: BufReader<File>,
-    name: &'static str,
+    name: String,
     offset: u64,
 }
 
@@ -117,13 +117,13 @@ impl Iterator for Lines {
             Ok(0) => None,
             Ok(length) if length as u64 > LINE => {
                 let cause = io::Error::other(format!("the line at byte {offset} has more than {} MiB", LINE >> 20));
-                Some(Err(of_file(self.name, &cause)))
+                Some(Err(of_file(&self.name, &cause)))
             }
             Ok(length) => {
                 self.offset += length as u64;
                 Some(Ok(TextLine { offset, bytes }))
             }
-            Err(error) => Some(Err(of_file(self.name, &error))),
+            Err(error) => Some(Err(of_file(&self.name, &error))),
         }
     }
 }

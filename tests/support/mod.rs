@@ -1,6 +1,7 @@
 //! Provides what the tests share: a hermetic project, and a model that plays a script.
 
 pub(crate) mod batch;
+pub(crate) mod batch_api;
 pub(crate) mod github;
 pub(crate) mod network;
 pub(crate) mod project;
@@ -10,6 +11,7 @@ pub(crate) mod terminal;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+pub(crate) use batch_api::BatchApi;
 pub(crate) use github::GitHub;
 pub(crate) use network::{on_the_network, on_the_network_with};
 pub(crate) use project::{Outcome, Project};

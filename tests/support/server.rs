@@ -55,11 +55,16 @@ pub(crate) struct Server {
 /// Makes an answer of a request's body.
 type Maker = Box<dyn Fn(&Value) -> Reply + Send + Sync>;
 
+/// Answers a request by its head and body; `None` leaves it to the others.
+type Router = Box<dyn Fn(&str, &[u8]) -> Option<Reply> + Send + Sync>;
+
 #[derive(Default)]
 struct State {
     replies: Mutex<std::collections::VecDeque<Reply>>,
     /// What is played by the prompt instead of in order.
     scripts: Vec<(String, Vec<Reply>)>,
+    /// What answers before anything else.
+    router: Option<Router>,
     /// What makes each answer of its request, if that is how they are made.
     maker: Option<Maker>,
     /// How many requests at a time are answered; others are refused with 429.
@@ -91,6 +96,14 @@ impl Server {
     /// Starts a server that makes each answer of its request.
     pub(crate) fn answering(maker: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Server {
         Server::with(State { maker: Some(Box::new(maker)), ..State::default() })
+    }
+
+    /// The same, and `router` answers before it, also what no chat is.
+    pub(crate) fn routed(
+        router: impl Fn(&str, &[u8]) -> Option<Reply> + Send + Sync + 'static,
+        maker: impl Fn(&Value) -> Reply + Send + Sync + 'static,
+    ) -> Server {
+        Server::with(State { router: Some(Box::new(router)), maker: Some(Box::new(maker)), ..State::default() })
     }
 
     /// The same, with so many places: a request for which there is none is refused, and an answer takes a moment.
@@ -239,6 +252,18 @@ fn serve(stream: &TcpStream, state: &State) -> std::io::Result<()> {
             .unwrap_or(0usize);
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
+        if let Some(routed) = state.router.as_ref().and_then(|route| route(&head, &body)) {
+            match routed {
+                Reply::Status(status, headers, body) => whole(&mut writer, status, &headers, &body)?,
+                Reply::Stall => {
+                    let mut nothing = [0; 1];
+                    while reader.read(&mut nothing)? > 0 {}
+                    return Ok(());
+                }
+                Reply::Turn { .. } | Reply::Within(..) | Reply::Bytes(_) | Reply::Hangup => return Ok(()),
+            }
+            continue;
+        }
         if head.starts_with("GET ") {
             let models = json!({"object": "list", "data": [{"id": "scripted", "object": "model"}]}).to_string();
             whole(&mut writer, 200, &[], &models)?;

@@ -86,6 +86,24 @@ pub(super) enum BatchError {
     /// Its directory cannot be hidden from the items.
     #[error("--out {path}: {cause}")]
     Hide { path: String, cause: Box<Diagnostic> },
+    /// The provider's Batch API does not take it.
+    #[error("--api batch cannot be combined with {0}")]
+    Api(&'static str),
+    /// The Batch API answers later.
+    #[error("--api batch needs --out: the answers are collected there")]
+    ApiOut,
+    /// A flag of the Batch API without it.
+    #[error("--window without --api batch")]
+    Window,
+    /// No such window can be asked for.
+    #[error("--window is a number of whole hours")]
+    Hours,
+    /// The recipe may need more than one request for an item.
+    #[error("--api batch: the recipe {0}")]
+    NotOneRequest(&'static str),
+    /// Something is at the provider, which would be forgotten.
+    #[error("--restart: the provider works on requests of {0}")]
+    AtProvider(String),
     /// A link in a checkout leads to the directory.
     #[error("--out {path}: {cause}")]
     Link { path: String, cause: std::io::Error },
@@ -100,8 +118,12 @@ impl CliError for BatchError {
             | BatchError::Delivery { .. }
             | BatchError::Template(_)
             | BatchError::Unread
+            | BatchError::Api(_)
+            | BatchError::ApiOut
+            | BatchError::Window
+            | BatchError::Hours
             | BatchError::Shard(ShardError::Form(_) | ShardError::Nowhere) => Exit::Usage,
-            BatchError::Link { .. } => Exit::Conflict,
+            BatchError::Link { .. } | BatchError::AtProvider(_) => Exit::Conflict,
             BatchError::NotAllowed(_) | BatchError::TooMany { .. } => Exit::Denied,
             BatchError::Clones { .. } | BatchError::NoBundle(_) => Exit::Failed,
             BatchError::Hide { .. } | BatchError::NoCache | BatchError::Token(_) => Exit::Config,
@@ -116,6 +138,7 @@ impl CliError for BatchError {
             | BatchError::Other { .. }
             | BatchError::OtherShards { .. }
             | BatchError::Shard(_)
+            | BatchError::NotOneRequest(_)
             | BatchError::Rerun(_) => Exit::Input,
         }
     }
@@ -156,6 +179,12 @@ impl CliError for BatchError {
             BatchError::NotCloned { .. } => "check the address, the branch and QWEN_GIT_TOKEN",
             BatchError::NoBundle(_) => "run the item again with --rerun KEY",
             BatchError::Unread => "leave it out, or use a recipe with `needs: {read: [..], tools: [read_file]}`",
+            BatchError::Api(_) => "leave one of them out; --limit runs some of the items first",
+            BatchError::ApiOut => "add --out DIR",
+            BatchError::Window => "add --api batch, or leave it out",
+            BatchError::Hours => "write for example 24h",
+            BatchError::NotOneRequest(_) => "leave out --api batch: it takes recipes that answer in one request",
+            BatchError::AtProvider(_) => "call it without --restart to collect them, or `qwen batch cancel DIR` first",
             BatchError::Link { .. } => {
                 "name a directory that is not part of a checkout's commits, without links of a checkout on the way"
             }

@@ -60,15 +60,19 @@ pub(super) fn open(
     if folder.read_journal(&mut |line| journal.add(&line))? {
         warnings.push("the last line of the journal was incomplete and is gone: its item runs again".to_owned());
     }
+    let sent = folder.provider()?;
     let batch = match folder.batch()? {
         Some(_) if arguments.course.restart => {
+            if sent.open().any(|sent| sent.is_out() && !sent.is_cancelled) {
+                return Err(BatchError::AtProvider(shown).into());
+            }
             let name = folder.set_journal_aside()?;
             warnings.push(format!("the batch begins again; its old journal is {name}"));
             journal = Journal::default();
             begun(&folder, batch)?
         }
         Some(old) if old.plan_sha256 == batch.plan_sha256 => old,
-        Some(old) if journal.keys() > 0 => {
+        Some(old) if journal.keys() > 0 || sent.open().next().is_some() => {
             let differences = batch.plan.differences(&old.plan).join(", ");
             return Err(BatchError::Other { path: shown, differences }.into());
         }
@@ -119,7 +123,9 @@ pub(super) fn hide(arguments: &BatchArgs, shared: &mut Shared) -> Result<(), Fai
 pub(in crate::commands) fn refuse_committed(path: &Path, around: &Around) -> std::io::Result<()> {
     let Ok(real) = path.canonicalize() else { return Ok(()) };
     let shards = shards_in(&real);
-    let names = [files::BATCH, files::JOURNAL, files::OF_ITEMS].into_iter().chain(shards.iter().map(String::as_str));
+    let names = [files::BATCH, files::JOURNAL, files::PROVIDER, files::OF_ITEMS]
+        .into_iter()
+        .chain(shards.iter().map(String::as_str));
     match committed_in_checkout(around, &real, &names.collect::<Vec<_>>()) {
         true => Err(std::io::Error::other("git tracks results in this directory, which would count as done")),
         false => Ok(()),
@@ -214,6 +220,9 @@ pub(super) fn flags(arguments: &BatchArgs, shared: &Shared) -> Result<BTreeMap<S
     }
     if !task.checks.verify.is_empty() {
         add("--verify", json!(task.checks.verify));
+    }
+    if arguments.api.is_batch() {
+        add("--api", Value::from("batch"));
     }
     if context.bare {
         add("--bare", Value::Bool(true));

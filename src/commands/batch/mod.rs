@@ -1,9 +1,14 @@
 //! Implements `qwen batch`: runs one recipe over many items, or continues a batch.
 
+mod answers;
 pub(super) mod clones;
 mod delivery;
 mod error;
 mod folder;
+mod items;
+mod prepared;
+mod provider;
+pub(super) mod provider_error;
 mod queue;
 mod repositories;
 mod source;
@@ -14,12 +19,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt as _;
-use futures_util::future::LocalBoxFuture;
-
 use crate::base::private_file;
 use crate::batch::budget::{Budget, Totals};
-use crate::batch::item::Item;
 use crate::batch::pace::Limits;
 use crate::batch::plan::{self, Batch};
 use crate::batch::result::{BatchResult, Combined, Concurrency, PatchFacts};
@@ -27,7 +28,7 @@ use crate::batch::shard::Shard;
 use crate::batch::tally::{Counts, Share, Stop};
 use crate::cli::RunArgs;
 use crate::cli::batch::BatchArgs;
-use crate::emit::{BatchFormat, Colours, FailedItem, Known, Progress, Report, Screen, Verbosity, to_line};
+use crate::emit::{BatchFormat, Colours, FailedItem, Known, Progress, Screen, Verbosity, to_line};
 use crate::event::RunError;
 use crate::exit::Exit;
 use crate::model::paced::Gate;
@@ -36,8 +37,7 @@ use crate::run::Failure;
 use crate::run::error::SetupError;
 use crate::run::many::local::Beside;
 use crate::run::many::records::{Records, Said};
-use crate::run::many::seat::Seat;
-use crate::run::many::{self, Options, Outcome, item};
+use crate::run::many::{self, Options, Outcome};
 use crate::run::output::outputs;
 use crate::run::place::Place;
 use crate::run::recipe::{RecipeContext, bind_item};
@@ -48,11 +48,13 @@ use crate::telemetry::{BatchEnd, BatchTelemetry};
 use crate::workspace::batch_folder::BatchFolder;
 use crate::workspace::item_list::ItemList;
 
-use clones::{Clones, Work};
+use clones::Clones;
 use delivery::{AtEnd, Deliverer};
 use error::BatchError;
 use folder::Opened;
 pub(super) use folder::{existing, holder, refuse_committed};
+use items::Items;
+use provider::Provider;
 use queue::Queue;
 use task::Task;
 
@@ -66,6 +68,7 @@ pub(super) async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     delivery::check_flags(arguments)?;
+    provider::check_flags(arguments)?;
     let place = Place::open(arguments.task.workspace.cd.as_deref(), environment)?;
     let of_items = arguments.of_items();
     let server = Beside::start(&of_items, environment, &place)?;
@@ -85,6 +88,7 @@ pub(super) async fn run(
     }
     let started = Instant::now();
     let arguments = &lowered(arguments, shared.policy.policy.batch());
+    provider::check_flags(arguments)?;
     Call { arguments, of_items: &of_items, shared: &shared, policy_sha256, warnings, started }.run(out).await
 }
 
@@ -109,39 +113,6 @@ struct Call<'a> {
     /// What the owner should know.
     warnings: Vec<String>,
     started: Instant,
-}
-
-/// The items, as the engine runs them.
-struct Items<'a> {
-    call: &'a Call<'a>,
-    task: &'a Task,
-    telemetry: Option<&'a BatchTelemetry>,
-    clones: Option<&'a Clones>,
-    folder: Option<&'a BatchFolder>,
-}
-
-impl many::Work for Items<'_> {
-    fn run<'a>(&'a self, item: &'a Item, seat: &'a Seat<'a>) -> LocalBoxFuture<'a, Box<Report>> {
-        async move {
-            let values = match self.task.values(item) {
-                Ok(values) => values,
-                Err(error) => return item::not_run(error.into()),
-            };
-            let mut arguments = self.call.of_items.clone();
-            let cassettes = &self.call.arguments.test;
-            let name = format!("{}.jsonl", item.stem());
-            arguments.test.record = cassettes.record.as_ref().map(|folder| folder.join(&name));
-            arguments.test.replay = cassettes.replay.as_ref().map(|folder| folder.join(&name));
-            let (shared, recipe, telemetry) = (self.call.shared, &self.task.recipe, self.telemetry);
-            let Some(clones) = self.clones else {
-                return item::run(shared, &arguments, Some(recipe), values, telemetry, seat).await;
-            };
-            let branch = self.call.arguments.combine.branch_each.as_deref();
-            let work = Work { shared, arguments, recipe, values, branch, folder: self.folder, telemetry };
-            clones.run(item, work, seat).await.unwrap_or_else(item::not_run)
-        }
-        .boxed_local()
-    }
 }
 
 impl Call<'_> {
@@ -177,8 +148,9 @@ impl Call<'_> {
         // Each call is a span of its own, also one that goes on with the same batch.
         let reported = Reported::open(self.shared, self.of_items, &outputs::new_id())?;
         let telemetry = reported.map(|reported| reported.batch(list.len().into()));
-        let work = Items { call: self, task: &task, telemetry: telemetry.as_ref(), clones: clones.as_ref(), folder };
-        let mut outcome = self.items(&work, &list, (&records, said), &gate, queue, &mut progress)?;
+        let work = self.work(&task, folder);
+        let work = Items { telemetry: telemetry.as_ref(), clones: clones.as_ref(), ..work };
+        let mut outcome = self.items(work, &list, (&records, said), &gate, queue, &mut progress).await?;
         let at_end = (&mut outcome, &records);
         let delivered = deliverer.deliver(folder, delivery_policy.as_ref(), at_end, &mut progress).await?;
         let journal = records.into_journal();
@@ -198,6 +170,20 @@ impl Call<'_> {
                 Err(Failure::output(format!("cannot write standard output: {error}")))
             }
             Ok(()) | Err(_) => Ok(exit),
+        }
+    }
+
+    /// Returns the items as they are worked at, without clones and telemetry.
+    fn work<'a>(&'a self, task: &'a Task, folder: Option<&'a BatchFolder>) -> Items<'a> {
+        Items {
+            arguments: self.arguments,
+            of_items: self.of_items,
+            shared: self.shared,
+            task,
+            telemetry: None,
+            clones: None,
+            folder,
+            answers: None,
         }
     }
 
@@ -234,9 +220,9 @@ impl Call<'_> {
     }
 
     /// Runs what is to be run.
-    fn items(
+    async fn items(
         &self,
-        work: &Items<'_>,
+        work: Items<'_>,
         list: &ItemList,
         (records, said): (&Records<'_>, Receiver<Said>),
         gate: &Arc<Gate>,
@@ -248,6 +234,8 @@ impl Call<'_> {
             jobs: course.jobs,
             attempts: course.item_attempts,
             retry_on: course.retry_on.clone(),
+            // Another try is another request of a file.
+            tries_again: !self.arguments.api.is_batch(),
             max_failures: course.max_failures,
             drain: course.drain,
             wall_time: totals.total_wall_time,
@@ -257,8 +245,19 @@ impl Call<'_> {
         let of_item = Totals { cost_usd: limits.max_cost_usd, tokens: limits.max_total_tokens };
         let (spent, dearest) = queue.before();
         let budget = Budget::open(self.totals(queue.shard()), of_item, spent, dearest);
-        let plan = queue.into_plan(list, records, budget)?;
-        many::run(work, list, records, (&options, gate), plan, &mut || listen(&said, progress))
+        let mut plan = queue.into_plan(list, records, budget)?;
+        let Some(folder) = work.folder.filter(|_| self.arguments.api.is_batch()) else {
+            return many::run(&work, list, records, (&options, gate), plan, &mut || listen(&said, progress));
+        };
+        let mut provider = Provider::open(work, (list, records, folder), self.started)?;
+        if let Some(halt) = provider.exchange(&mut plan, progress).await? {
+            return Ok(Outcome { tally: plan.tally, stop: Some(halt.stop), error: Some(halt.error) });
+        }
+        let work = Items { answers: Some(provider.answers()), ..work };
+        let options = Options { wall_time: provider.time_left(), ..options };
+        let outcome = many::run(&work, list, records, (&options, gate), plan, &mut || listen(&said, progress))?;
+        provider.settle(progress).await?;
+        Ok(outcome)
     }
 
     /// Returns the totals of this call's share.
@@ -279,7 +278,7 @@ impl Call<'_> {
             requests_a_minute: totals.rpm.map(|rpm| u32::try_from(share(rpm.into())).unwrap_or(u32::MAX)),
             tokens_a_minute: totals.tpm.map(share),
         });
-        if self.arguments.test.replay.is_some() {
+        if self.arguments.test.replay.is_some() || self.arguments.api.is_batch() {
             // There is no server whose cache could be warm.
             gate.follow();
         }

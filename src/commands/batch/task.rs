@@ -11,7 +11,7 @@ use crate::base::digest::sha256;
 use crate::base::{Code, Diagnostic};
 use crate::batch::item::Item;
 use crate::cli::batch::BatchArgs;
-use crate::recipe::file::{Param, ParamType};
+use crate::recipe::file::{Context, OnLarge, OutputKind, Param, ParamType};
 use crate::recipe::{Recipe, parse, render};
 use crate::run::error::{Failure, RecipeError};
 use crate::run::recipe::RecipeContext;
@@ -52,9 +52,12 @@ impl Task {
             (Some(word), _) => (context.find(word)?, None),
             (None, prompt) => {
                 let text = prompt.as_deref().unwrap_or_default();
-                (of_prompt(text, of_files, trusts)?, Some(sha256(text.as_bytes())))
+                (of_prompt(text, (of_files, trusts, arguments.api.is_batch()))?, Some(sha256(text.as_bytes())))
             }
         };
+        if arguments.api.is_batch() {
+            one_request(&recipe, arguments)?;
+        }
         if arguments.context.strict && prompt_sha256.is_none() && !recipe.warnings.is_empty() {
             return Err(RecipeError::Wrong(recipe.warnings).into());
         }
@@ -156,8 +159,26 @@ fn takes_strangers(param: &Param) -> bool {
     is_bounded && param.r#type != ParamType::Command
 }
 
+/// Refuses what may need more than one request for an item.
+fn one_request(recipe: &Recipe, arguments: &BatchArgs) -> Result<(), BatchError> {
+    let file = &recipe.file;
+    let has_tools = recipe.needs().and_then(|needs| needs.tools.as_ref()).is_none_or(|tools| !tools.is_empty());
+    let is_in_parts = |context: &Context| match context.on_large {
+        Some(OnLarge::Cut | OnLarge::Fail) => false,
+        Some(OnLarge::Split) => true,
+        None => context.diff.is_some() && recipe.output().kind == OutputKind::Findings,
+    };
+    let why = [
+        (has_tools, "does not say `needs: {tools: []}`"),
+        (file.verify.is_some() || !arguments.task.checks.verify.is_empty(), "has checks (`verify`)"),
+        (file.finish.is_some() || recipe.output().kind == OutputKind::Changes, "makes changes"),
+        (file.context.iter().flatten().any(is_in_parts), "shows a change that may be too large for one request"),
+    ];
+    why.into_iter().find(|(holds, _)| *holds).map_or(Ok(()), |(_, why)| Err(BatchError::NotOneRequest(why)))
+}
+
 /// Makes a recipe of a prompt that sees the fields of an item and nothing else.
-fn of_prompt(text: &str, of_files: bool, trusts: bool) -> Result<Recipe, Failure> {
+fn of_prompt(text: &str, (of_files, trusts, only_answers): (bool, bool, bool)) -> Result<Recipe, Failure> {
     let used: BTreeSet<String> = FIELD.captures_iter(text).map(|found| found[1].to_owned()).collect();
     let template = FIELD.replace_all(text, "params.$1");
     let names = render::names(&template).map_err(|problem| BatchError::Prompt(problem.message))?;
@@ -171,8 +192,11 @@ fn of_prompt(text: &str, of_files: bool, trusts: bool) -> Result<Recipe, Failure
     };
     let params: Map<String, Value> = used.iter().map(|name| (name.clone(), param(name))).collect();
     let description = "One prompt for many items.";
-    let file =
+    let mut file =
         json!({"recipe": 1, "name": OF_PROMPT, "description": description, "params": params, "prompt": template});
+    if only_answers {
+        file["needs"] = json!({"tools": []});
+    }
     let bytes = file.to_string();
     let parsed = parse::parse(OF_PROMPT, bytes.as_bytes()).map_err(|error| RecipeError::Wrong(vec![error]))?;
     let texts = [(OF_PROMPT.to_owned(), bytes)].into();

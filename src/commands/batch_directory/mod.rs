@@ -1,6 +1,7 @@
-//! Runs what `qwen batch` does with the directory of a batch: no model, no key.
+//! Runs what `qwen batch` does with the directory of a batch: no model, and, but to cancel, no key.
 
 pub(super) mod branches;
+mod cancel;
 pub(super) mod chosen;
 pub(super) mod deliver;
 pub(super) mod destination;
@@ -29,5 +30,6 @@ pub(super) async fn run(
         BatchVerb::Deliver(arguments) => deliver::run(arguments, environment, out, err).await,
         BatchVerb::Report(arguments) => report::run(arguments, environment, out),
         BatchVerb::Merge(arguments) => merge::run(arguments, environment, out),
+        BatchVerb::Cancel(arguments) => cancel::run(arguments, environment, out).await,
     }
 }

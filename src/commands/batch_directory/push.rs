@@ -16,6 +16,7 @@ use crate::batch::item::Item;
 use crate::batch::repository::Address;
 use crate::cli::batch_directory::DeliverArgs;
 use crate::commands::batch::clones::Clones;
+use crate::commands::batch::holder;
 use crate::commands::ci::push::{COMMITTER, Push, TREE};
 use crate::commands::console::print;
 use crate::deliver::inert::inert;
@@ -32,6 +33,7 @@ use crate::run::finish::apply::{Fit, Request, apply};
 use crate::run::place::Place;
 use crate::secret::Secret;
 use crate::settings::Environment;
+use crate::workspace::batch_folder::BatchFolder;
 use crate::workspace::temporary::Temporary;
 
 /// The file of a batch's directory with what was pushed.
@@ -77,7 +79,10 @@ pub(super) async fn run(
     let mut pushing = Pushing::open(batch, chosen, arguments, environment)?;
     let template = arguments.combine.branch_each.as_deref();
     let names = template_names(batch, chosen, template)?;
-    let path = batch.directory().ok_or(BatchError::NoDirectory)?.join(LOG);
+    let directory = batch.directory().ok_or(BatchError::NoDirectory)?;
+    // Of two at once, both would push.
+    let _held = BatchFolder::open(directory, &holder())?;
+    let path = directory.join(LOG);
     let known = read_log(&path)?;
     let mut exit = Exit::Ok;
     for (one, name) in chosen.iter().zip(names) {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::error::BatchError;
 use super::opened::Batch;
+use crate::batch::provider::Step;
 use crate::batch::result::BatchResult;
 use crate::batch::shard::Shard;
 use crate::batch::tally::{Counts, Share};
@@ -70,6 +71,14 @@ fn notes(batch: &Batch, summary: &BatchResult) -> Result<Vec<String>, BatchError
     }
     if stopped > 0 {
         notes.push(format!("{} started and not ended: the process was killed", count(stopped, "item")));
+    }
+    for part in &batch.parts {
+        let sent = super::cancel::sent(part)?;
+        notes.extend(sent.open().map(|sent| {
+            let name = sent.batch.as_deref().unwrap_or("not handed over yet");
+            let state = if sent.step == Step::Ended { "answered" } else { "at the provider" };
+            format!("{state}: {name}, {}", count(sent.items, "request"))
+        }));
     }
     let missing = missing(batch);
     if !missing.is_empty() {

@@ -190,6 +190,7 @@ fn work(
         jobs: args.jobs,
         attempts: ATTEMPTS,
         retry_on: vec![Exit::Unavailable.code()],
+        tries_again: true,
         max_failures: None,
         drain: DRAIN,
         wall_time: None,

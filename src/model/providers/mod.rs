@@ -140,6 +140,8 @@ pub struct Quirks {
     pub first_byte: Option<Duration>,
     /// What `insufficient_quota` means.
     pub insufficient_quota: InsufficientQuota,
+    /// What its Batch API costs as a part of the usual price, where that is known.
+    pub batch_price: Option<f64>,
     /// What to do about its errors.
     pub hints: Hints,
 }
@@ -224,6 +226,7 @@ const COMMON: Quirks = Quirks {
     headers: &[],
     first_byte: None,
     insufficient_quota: InsufficientQuota::Billing,
+    batch_price: None,
     hints: Hints {
         billing: "check the account's plan and credit",
         model: "name a model that the server has with --model, and check that the base URL ends as the provider says \
@@ -260,6 +263,7 @@ pub const TABLE: &[Quirks] = &[
             key_variable: "BAILIAN_CODING_PLAN_API_KEY",
             ..DASHSCOPE.location
         },
+        batch_price: None,
         ..DASHSCOPE
     },
     DASHSCOPE,
@@ -295,6 +299,7 @@ pub const TABLE: &[Quirks] = &[
             ..COMMON.body
         },
         reasoning: ReasoningForm { out: ReasoningOut::Never, ..COMMON.reasoning },
+        batch_price: Some(0.5),
         ..COMMON
     },
     Quirks {
@@ -382,6 +387,7 @@ const DASHSCOPE: Quirks = Quirks {
         ..COMMON.reasoning
     },
     insufficient_quota: InsufficientQuota::RateLimit,
+    batch_price: Some(0.5),
     headers: &[("x-dashscope-cachecontrol", "enable")],
     hints: Hints {
         billing: "top up or switch off the free-tier-only mode in the Model Studio console",

@@ -39,7 +39,8 @@ pub async fn run(
     let stage = OnceLock::new();
     let transport = |config: &ClientConfig| seat.transport(config);
     let (joint, needs_price) = (seat.joint(), seat.needs_price());
-    let lent = Lent { recipe, values, transport: &transport, joint, needs_price, reported };
+    let repeats = seat.is_over_another();
+    let lent = Lent { recipe, values, transport: &transport, repeats, joint, needs_price, reported };
     let session = RunSession::unkept(&id);
     let begun = Begun { id: &id, started: at, session, emitter: &emitter, stage: &stage, lent: Some(&lent) };
     let work = AssertUnwindSafe(one::work(shared, arguments, &begun)).catch_unwind();
@@ -59,6 +60,11 @@ pub async fn run(
     one::finish(finished, stage.get(), &emitter, started).await;
     let found = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     found.unwrap_or_else(|| Box::new(report([])))
+}
+
+/// Returns the result of an item that has nothing to do for now.
+pub fn nothing_yet() -> Box<Report> {
+    Box::new(report([&Event::RunFinished(Box::new(outcome::nothing_to_do(String::new())))]))
 }
 
 /// Returns the result of an item that does not run.

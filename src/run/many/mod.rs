@@ -55,6 +55,8 @@ pub struct Options {
     pub attempts: u32,
     /// Exit codes that deserve another try.
     pub retry_on: Vec<u8>,
+    /// Whether this call tries again; else the next one.
+    pub tries_again: bool,
     /// Failed items after which no more start.
     pub max_failures: Option<Share>,
     /// What running items may still take when the batch stops.
@@ -273,7 +275,8 @@ impl Engine<'_> {
         let may_retry = self.options.retry_on.contains(&line.exit_code) && attempt < self.options.attempts;
         line.r#final = is_final(line.exit_code, may_retry, of_batch);
         self.records.end(&item, &mut line, &report)?;
-        self.account(&line, reserve, may_retry && !of_batch, report.totals.num_turns > 0);
+        let again = may_retry && !of_batch && self.options.tries_again;
+        self.account(&line, reserve, again, report.totals.num_turns > 0);
         Ok(())
     }
 
@@ -330,9 +333,8 @@ impl Engine<'_> {
                 let mut state = self.state();
                 let is_late = self.options.wall_time.is_some_and(|most| began.elapsed() >= most);
                 if is_late && state.stop.is_none() {
-                    let limit = self.options.wall_time.unwrap_or_default().as_millis() as f64;
-                    let exceeded = BudgetExceeded { kind: "total_wall_time".into(), limit, spent: limit };
-                    self.stop(&mut state, Stop::Total, Some(of_total(exceeded)));
+                    let error = out_of_time(self.options.wall_time.unwrap_or_default());
+                    self.stop(&mut state, Stop::Total, Some(error));
                 }
                 if state.running == 0 && (state.stop.is_some() || state.queue.is_empty()) {
                     break;
@@ -355,10 +357,7 @@ impl Engine<'_> {
             let nap = left.into_iter().flatten().filter(|left| !left.is_zero()).fold(TICK, Duration::min);
             tokio::select! {
                 exit = signals::next_of(signals.as_mut()) => {
-                    let name = signals::name().unwrap_or("a signal");
-                    let message = format!("interrupted by {name}");
-                    let error = RunError { code: "interrupted".into(), message, ..RunError::default() };
-                    self.stop(&mut self.state(), Stop::Signal(exit), Some(error));
+                    self.stop(&mut self.state(), Stop::Signal(exit), Some(interrupted()));
                 }
                 () = &mut change => {}
                 () = tokio::time::sleep(nap) => {}
@@ -367,6 +366,18 @@ impl Engine<'_> {
         }
         self.records.close();
     }
+}
+
+/// Returns the error of a batch that a signal ends.
+pub fn interrupted() -> RunError {
+    let message = format!("interrupted by {}", signals::name().unwrap_or("a signal"));
+    RunError { code: "interrupted".into(), message, ..RunError::default() }
+}
+
+/// Returns the error of a batch whose time is used up.
+pub fn out_of_time(limit: Duration) -> RunError {
+    let limit = limit.as_millis() as f64;
+    of_total(BudgetExceeded { kind: "total_wall_time".into(), limit, spent: limit })
 }
 
 /// Returns the error of a total of the batch that is used up.

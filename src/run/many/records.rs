@@ -68,6 +68,12 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
+    /// Tells whether an item is done.
+    pub fn is_done(&self, item: &Item) -> bool {
+        let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        journal.state(&item.key).is_some_and(|state| state.is_done(&item.sha256))
+    }
+
     /// Brings the journal to the disk. What fails here fails again when the next line is written.
     pub(super) fn sync(&self) {
         self.folder.iter().for_each(|folder| drop(folder.sync()));
@@ -181,14 +187,18 @@ pub fn crashed(item: &Item, attempt: u32, times: u32) -> Ended {
     let message = format!("the process ended {times} times while it ran, the last time with nothing else running");
     let hint = Some("look at this item, or run it again with --rerun KEY".to_owned());
     let error = crate::event::RunError { code: "crashed".into(), message, hint, ..Default::default() };
+    Ended { r#final: true, ..without_run(item, attempt, (Exit::Failed, error)) }
+}
+
+/// Returns the end of an item that no run came to.
+pub fn without_run(item: &Item, attempt: u32, (exit, error): (Exit, crate::event::RunError)) -> Ended {
     Ended {
         n: item.n,
         key: item.key.clone(),
         sha256: item.sha256.clone(),
         r#try: attempt,
-        r#final: true,
-        exit_code: Exit::Failed.code(),
-        exit_reason: Exit::Failed.name().to_owned(),
+        exit_code: exit.code(),
+        exit_reason: exit.name().to_owned(),
         conclusion: "error".to_owned(),
         usage: Usage::NONE,
         cost_usd: Some(0.0),

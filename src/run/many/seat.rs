@@ -62,9 +62,15 @@ impl ThreadSeat {
     }
 }
 
+/// Makes the way of an item to the server from the usual one.
+pub type Over<'a> = dyn Fn(&ClientConfig, Arc<dyn Transport>) -> Arc<dyn Transport> + 'a;
+
 /// The place of one item in its batch.
+#[derive(Clone)]
 pub struct Seat<'a> {
     thread: &'a ThreadSeat,
+    /// What its requests go over, if not straight to the server.
+    over: Option<&'a Over<'a>>,
     gate: &'a Arc<Gate>,
     share: Arc<ItemShare>,
     needs_price: bool,
@@ -102,7 +108,17 @@ impl<'a> Seat<'a> {
         cut: watch::Receiver<Cut>,
     ) -> Seat<'a> {
         let share = Arc::new(ItemShare { budget: Arc::clone(budget), waits: Arc::default() });
-        Seat { thread, gate, share, needs_price, cut }
+        Seat { thread, over: None, gate, share, needs_price, cut }
+    }
+
+    /// Returns the same place, whose requests go over something else.
+    pub fn over<'b>(&'b self, over: &'b Over<'b>) -> Seat<'b> {
+        Seat { over: Some(over), ..self.clone() }
+    }
+
+    /// Tells whether its requests go over something else.
+    pub(super) fn is_over_another(&self) -> bool {
+        self.over.is_some()
     }
 
     /// Returns how long its requests have waited for their turn.
@@ -124,7 +140,11 @@ impl<'a> Seat<'a> {
     pub(super) fn transport(&self, config: &ClientConfig) -> Result<Arc<dyn Transport>, ModelError> {
         let inner = self.thread.transport(config)?;
         let (gate, waits) = (Arc::clone(self.gate), Arc::clone(&self.share.waits));
-        Ok(Arc::new(Paced::new(inner, gate, waits, config.connection.trace.clone())))
+        let paced: Arc<dyn Transport> = Arc::new(Paced::new(inner, gate, waits, config.connection.trace.clone()));
+        Ok(match self.over {
+            Some(over) => over(config, paced),
+            None => paced,
+        })
     }
 
     /// Waits until this item is to end because the batch does.

@@ -22,6 +22,9 @@ pub struct Lent<'a> {
     pub values: Map<String, Value>,
     /// Makes the way to the server that a configuration names.
     pub transport: &'a Connect<'a>,
+    /// Whether its first request must be the same whenever it is made: what others found out about the server, or it asks
+    /// the server itself, does not count.
+    pub repeats: bool,
     /// What the items spend together.
     pub joint: Arc<dyn Joint>,
     /// Whether the price of the model must be known.

@@ -143,11 +143,9 @@ pub async fn choose(
     };
     let recorded = player.as_ref().map(Player::header);
     let (settings, mut endpoint) = endpoint(arguments, shared, recorded, recipe)?;
-    let settings = &settings;
-    endpoint.warnings.extend(unknown_auth(settings));
-    let key = endpoint.key.as_ref().map(|key| key.value.clone());
-    let mut config = ClientConfig { key: key.clone(), ..ClientConfig::new(endpoint.base_url.value.as_str(), "") };
-    configure(&mut config, arguments, settings, environment)?;
+    endpoint.warnings.extend(unknown_auth(&settings));
+    let mut config = reached(arguments, environment, &settings, &endpoint)?;
+    let key = config.key.clone();
     config.connection.trace = trace;
     think(&mut config, recipe);
     if let Some(header) = recorded {
@@ -164,7 +162,9 @@ pub async fn choose(
     };
     let name = config.model.clone();
     let server = server_of(arguments, &config);
-    let memory = recall(arguments, environment, place, &mut config);
+    let repeats = lent.is_some_and(|lent| lent.repeats);
+    config.known.asks_for_window &= !repeats;
+    let memory = if repeats { None } else { recall(arguments, environment, place, &mut config) };
     let transport = || match lent {
         Some(lent) => (lent.transport)(&config),
         None => Client::http(&config, 1),
@@ -184,6 +184,24 @@ pub async fn choose(
         Some(error) => Err(Failure { exit: Exit::Failed, error: Box::new(error) }),
         None => Ok(chosen),
     }
+}
+
+/// Returns how the server is reached that runs with these flags ask, whatever their model is.
+pub fn server(arguments: &RunArgs, shared: &Shared, recipe: &ModelWishes) -> Result<ClientConfig, ConnectError> {
+    let (settings, endpoint) = endpoint(arguments, shared, None, recipe)?;
+    reached(arguments, &shared.environment, &settings, &endpoint)
+}
+
+fn reached(
+    arguments: &RunArgs,
+    environment: &Environment,
+    settings: &Settings,
+    endpoint: &keys::Endpoint,
+) -> Result<ClientConfig, ConnectError> {
+    let key = endpoint.key.as_ref().map(|key| key.value.clone());
+    let mut config = ClientConfig { key, ..ClientConfig::new(endpoint.base_url.value.as_str(), "") };
+    configure(&mut config, arguments, settings, environment)?;
+    Ok(config)
 }
 
 /// Returns what serves the model, the same in each run.
