@@ -208,10 +208,11 @@ fn items_without_an_answer_are_asked_for_again_and_the_others_are_not() {
     });
     let first = run(&project, &[]);
     assert_eq!(first.code, 75, "{}{}", first.stdout, first.stderr);
-    assert!(first.stderr.contains("warning: batch-1 is expired"), "{}", first.stderr);
+    assert!(first.stderr.contains("warning: batch-1: expired"), "{}", first.stderr);
     assert!(first.stdout.contains("3 of 4 items done · ok 3 · not done 1"), "{}", first.stdout);
     let end = &ends(&project)["T-2"];
     assert_eq!((&end["exit_code"], &end["final"], &end["try"]), (&json!(75), &json!(false), &json!(1)));
+    assert_eq!(end["error"]["message"], "the provider's Batch API has no answer for it: expired");
     api.now(|does| (does.status, does.answer) = ("completed", kind));
     let end = run(&project, &[]);
     assert_eq!((end.code, api.batches()), (0, 2), "{}{}", end.stdout, end.stderr);
@@ -225,7 +226,7 @@ fn an_item_that_is_never_answered_has_failed_after_its_tries() {
     for code in [75, 75, 1] {
         let ended = run(&project, &["--item-attempts", "3"]);
         assert_eq!(ended.code, code, "{}", ended.stdout);
-        assert!(ended.stderr.contains("is failed: line 1: unknown model"), "{}", ended.stderr);
+        assert!(ended.stderr.contains(": failed: line 1: unknown model"), "{}", ended.stderr);
     }
     assert_eq!(ends(&project)["T-1"]["final"], true);
     assert_eq!((run(&project, &[]).code, api.batches()), (1, 3));

@@ -22,6 +22,8 @@ pub(super) struct Answers {
 
 /// A request that was handed to the provider, or is about to be.
 struct Asked {
+    /// The batch.
+    n: u32,
     digest: String,
     /// Whether its batch has not ended.
     waits: bool,
@@ -58,7 +60,8 @@ impl Answers {
             let key = Short::of_hex(request["custom_id"].as_str().unwrap_or_default());
             let digest = batch_answer::line("", request["body"].to_string().as_bytes()).map(|(_, digest)| digest);
             self.places.remove(&key);
-            self.asked.insert(key, Asked { digest: digest.unwrap_or_default(), waits: sent.step < Step::Ended });
+            let (n, digest, waits) = (sent.n, digest.unwrap_or_default(), sent.step < Step::Ended);
+            self.asked.insert(key, Asked { n, digest, waits });
         }
         Ok(())
     }
@@ -88,10 +91,10 @@ impl Answers {
         self.asked.get(&key).is_some_and(|asked| asked.waits) || self.good_of(item).is_some()
     }
 
-    /// Tells whether the provider was asked for an item and has not answered.
-    pub(super) fn is_missing(&self, item: &Item) -> bool {
+    /// Returns the number of the batch in which the provider was asked for an item and has not answered.
+    pub(super) fn missing_of(&self, item: &Item) -> Option<u32> {
         let key = Short::of_hex(&item.sha256);
-        self.asked.contains_key(&key) && !self.places.contains_key(&key)
+        self.asked.get(&key).filter(|_| !self.places.contains_key(&key)).map(|asked| asked.n)
     }
 
     /// Returns the number of the batch that has a good answer for an item.

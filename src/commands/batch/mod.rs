@@ -239,6 +239,7 @@ impl Call<'_> {
             max_failures: course.max_failures,
             drain: course.drain,
             wall_time: totals.total_wall_time,
+            started: self.started,
             needs_price: totals.total_cost_usd.is_some(),
         };
         let limits = &self.of_items.limits;
@@ -254,7 +255,6 @@ impl Call<'_> {
             return Ok(Outcome { tally: plan.tally, stop: Some(halt.stop), error: Some(halt.error) });
         }
         let work = Items { answers: Some(provider.answers()), ..work };
-        let options = Options { wall_time: provider.time_left(), ..options };
         let outcome = many::run(&work, list, records, (&options, gate), plan, &mut || listen(&said, progress))?;
         provider.settle(progress).await?;
         Ok(outcome)

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufWriter, Write as _};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
@@ -57,7 +57,7 @@ pub(super) fn prepare(
     items: Items<'_>,
     (list, folder): (&ItemList, &BatchFolder),
     queue: VecDeque<Turn>,
-    wall_time: Option<Duration>,
+    started: Instant,
     progress: &mut Progress<'_>,
 ) -> Result<Result<Prepared, Halt>, Failure> {
     let work = Preparing { items: Items { telemetry: None, ..items }, folder, state: Mutex::default() };
@@ -69,7 +69,8 @@ pub(super) fn prepare(
         tries_again: false,
         max_failures: None,
         drain: course.drain,
-        wall_time,
+        wall_time: items.arguments.totals.total_wall_time,
+        started,
         needs_price: false,
     };
     let gate = Arc::new(Gate::new(Limits { jobs: course.jobs, requests_a_minute: None, tokens_a_minute: None }));

@@ -111,14 +111,14 @@ impl<'a> Provider<'a> {
             }
         }
         if !fresh.is_empty() {
-            match prepare(self.items, (self.list, self.folder), fresh, self.time_left(), progress)? {
+            match prepare(self.items, (self.list, self.folder), fresh, self.started, progress)? {
                 Ok(prepared) => self.keep(prepared, progress)?,
                 Err(halt) => return Ok(Some(halt)),
             }
         }
         signals::end_in_order(|_| {});
         let (mut signals, limit) = (Signals::listen().ok(), self.items.arguments.totals.total_wall_time);
-        let left = self.time_left();
+        let left = limit.map(|limit| limit.saturating_sub(self.started.elapsed()));
         let late = async {
             match left {
                 Some(left) => tokio::time::sleep(left).await,
@@ -146,12 +146,6 @@ impl<'a> Provider<'a> {
     /// Returns the answers, as items get them.
     pub(super) fn answers(&self) -> &Answers {
         &self.answers
-    }
-
-    /// Returns what is left of the time of this call.
-    pub(super) fn time_left(&self) -> Option<Duration> {
-        let limit = self.items.arguments.totals.total_wall_time?;
-        Some(limit.saturating_sub(self.started.elapsed()))
     }
 
     fn item(&self, n: u32) -> Result<Item, Failure> {
@@ -320,11 +314,12 @@ impl<'a> Provider<'a> {
             written.map_err(|error| Failure::output(format!("cannot write {name}: {error}")))?;
             self.folder.place(out, &name)?;
         }
-        if status != "completed" {
-            let why = message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
-            progress.warn(&format!("{batch} is {status}{why}"));
+        self.note(Line::Ended { n, status, message, files: files.into_iter().flatten().collect() })?;
+        let ended = self.sent.0.iter().find(|sent| sent.n == n);
+        if let Some(why) = ended.map(why_not).filter(|why| !why.is_empty()) {
+            progress.warn(&format!("{batch}{why}"));
         }
-        self.note(Line::Ended { n, status, message, files: files.into_iter().flatten().collect() })
+        Ok(())
     }
 
     /// Takes out of the plan what the provider has not answered: the next call asks again.
@@ -333,13 +328,14 @@ impl<'a> Provider<'a> {
         let mut left = VecDeque::new();
         for turn in std::mem::take(&mut plan.queue) {
             let item = self.item(turn.n)?;
-            if !self.answers.is_missing(&item) {
+            let Some(n) = self.answers.missing_of(&item) else {
                 left.push_back(turn);
                 continue;
-            }
+            };
             let attempt = turn.tries + 1;
             let may_retry = course.retry_on.contains(&Exit::Unavailable.code()) && attempt < course.item_attempts;
-            let message = "the provider's Batch API has no answer for it".to_owned();
+            let why = self.sent.0.iter().find(|sent| sent.n == n).map(why_not).unwrap_or_default();
+            let message = format!("the provider's Batch API has no answer for it{why}");
             let error = RunError { code: "unavailable".into(), message, retryable: true, ..RunError::default() };
             let mut ended = without_run(&item, attempt, (Exit::Unavailable, error));
             ended.r#final = is_final(ended.exit_code, may_retry, false);
@@ -378,4 +374,13 @@ impl<'a> Provider<'a> {
         }
         Ok(())
     }
+}
+
+/// Says how a batch of the provider ended, unless it was completed.
+fn why_not(sent: &Sent) -> String {
+    if sent.status == "completed" {
+        return String::new();
+    }
+    let message = sent.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+    format!(": {}{message}", sent.status)
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io::{IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::batch::{existing, holder, listen, refuse_committed};
 use super::console::print;
@@ -194,6 +194,7 @@ fn work(
         max_failures: None,
         drain: DRAIN,
         wall_time: None,
+        started: Instant::now(),
         needs_price: args.total_cost_usd.is_some(),
     };
     let gate = Gate::new(Limits { jobs: args.jobs, requests_a_minute: None, tokens_a_minute: None });

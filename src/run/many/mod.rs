@@ -63,6 +63,8 @@ pub struct Options {
     pub drain: Duration,
     /// The time of this call.
     pub wall_time: Option<Duration>,
+    /// When it began.
+    pub started: Instant,
     /// Whether the price of the model must be known.
     pub needs_price: bool,
 }
@@ -322,7 +324,7 @@ impl Engine<'_> {
 
     /// Watches signals and times until nothing is running any more.
     async fn watch(&self) {
-        let began = Instant::now();
+        let began = self.options.started;
         let mut signals = Signals::listen().ok();
         let mut stopped: Option<Instant> = None;
         loop {
