@@ -4,16 +4,10 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
-use base64::Engine as _;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::support::Project;
-
-fn fixture(name: &str) -> String {
-    format!("{}/fixtures/tls/{name}", env!("CARGO_MANIFEST_DIR"))
-}
+use crate::support::git_https::{fixture, shows};
 
 /// Answers one request with `hello`; what fails is the client's to tell.
 fn answer(config: &Arc<ServerConfig>, stream: TcpStream) -> std::io::Result<()> {
@@ -36,18 +30,9 @@ fn answer(config: &Arc<ServerConfig>, stream: TcpStream) -> std::io::Result<()> 
 
 /// Starts a server that shows this certificate, and returns its base URL.
 fn start(certificate: &str) -> String {
-    let key = std::fs::read_to_string(fixture("key-for-tests.txt")).unwrap().replace('\n', "");
-    let key = PrivatePkcs8KeyDer::from(base64::engine::general_purpose::STANDARD.decode(key).unwrap());
-    let certificate = CertificateDer::from_pem_file(fixture(certificate)).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], PrivateKeyDer::from(key))
-        .unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let config = Arc::new(config);
+    let config = shows(certificate);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let _refused = answer(&config, stream);

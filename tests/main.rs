@@ -15,6 +15,7 @@ mod batch_deliver;
 mod batch_directory;
 mod batch_prefix;
 mod batch_push;
+mod batch_repositories;
 mod batch_sources;
 mod bounded;
 mod certificates;

@@ -25,6 +25,8 @@ pub struct Origin<'a> {
     pub host: Option<&'a str>,
     /// The token for its host.
     pub token: Option<&'a Secret>,
+    /// The file of certificates that are trusted instead of the system's.
+    pub certificates: Option<&'a str>,
 }
 
 impl Origin<'_> {
@@ -38,6 +40,7 @@ impl Origin<'_> {
             .env("GIT_ALLOW_PROTOCOL", protocols)
             .env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")
             .within(PATIENCE);
+        let git = self.certificates.into_iter().fold(git, |git, file| git.env("GIT_SSL_CAINFO", file));
         let (Some(host), Some(token)) = (self.host.filter(|_| self.url.starts_with("https://")), self.token) else {
             return git;
         };

@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod batch_api;
+pub(crate) mod git_https;
 pub(crate) mod github;
 pub(crate) mod network;
 pub(crate) mod project;

@@ -28,12 +28,16 @@ use crate::workspace::temporary::Temporary;
 /// The variable with the token for the hosts that the policy names.
 const TOKEN: &str = "QWEN_GIT_TOKEN";
 
+/// The variable with the file of certificates that are trusted, as git has it.
+const CERTIFICATES: &str = "GIT_SSL_CAINFO";
+
 /// Where the repositories of a batch are cloned.
 pub(in crate::commands) struct Clones {
     parent: PathBuf,
     cwd: PathBuf,
     programs: Programs,
     token: Option<Secret>,
+    certificates: Option<String>,
 }
 
 /// What the item of a repository is to do.
@@ -63,7 +67,8 @@ impl Clones {
         let given = environment.value(TOKEN);
         let token =
             given.map(|text| Secret::parse(&text)).transpose().map_err(|error| BatchError::Token(error.to_string()))?;
-        Ok(Clones { parent, cwd: environment.cwd.clone(), programs, token })
+        let certificates = environment.value(CERTIFICATES);
+        Ok(Clones { parent, cwd: environment.cwd.clone(), programs, token, certificates })
     }
 
     /// Returns the commit that would be cloned, if it can be asked for.
@@ -74,7 +79,8 @@ impl Clones {
 
     fn origin<'a>(&'a self, address: &'a Address, url: &'a str, fields: &'a Fields) -> Origin<'a> {
         let reference = fields.get("ref").and_then(Value::as_str);
-        Origin { url, reference, host: address.host.as_deref(), token: self.token.as_ref() }
+        let certificates = self.certificates.as_deref();
+        Origin { url, reference, host: address.host.as_deref(), token: self.token.as_ref(), certificates }
     }
 
     /// Returns the address as git gets it: a path is one of the directory in which the batch was called.
@@ -114,13 +120,14 @@ impl Clones {
     pub(in crate::commands) async fn cloned(&self, item: &Item, within: &Path) -> Result<PathBuf, Failure> {
         let address = address(&item.fields).ok_or_else(|| BatchError::NotAllowed(item.key.clone()))?;
         let (url, fields) = (self.url(&address), item.fields.clone());
-        let (programs, token) = (self.programs.clone(), self.token.clone());
+        let (programs, token, certificates) = (self.programs.clone(), self.token.clone(), self.certificates.clone());
         let (within, to) = (within.to_owned(), within.join("work"));
         let target = to.clone();
         // Git is waited for beside the other items of this thread.
         let cloning = tokio::task::spawn_blocking(move || {
             let reference = fields.get("ref").and_then(Value::as_str);
-            let origin = Origin { url: &url, reference, host: address.host.as_deref(), token: token.as_ref() };
+            let (token, certificates) = (token.as_ref(), certificates.as_deref());
+            let origin = Origin { url: &url, reference, host: address.host.as_deref(), token, certificates };
             origin.clone_to(&programs, &within, &target)
         });
         let cloned = cloning.await.map_err(|panic| Failure::output(format!("the clone ended early: {panic}")))?;
