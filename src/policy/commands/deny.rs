@@ -6,7 +6,7 @@ use crate::policy::glob::fold_name;
 use crate::policy::layers::Layer;
 use crate::policy::names::{base_name, named};
 use crate::policy::programs::specs::arity;
-use crate::policy::programs::table::Table;
+use crate::policy::programs::table::{Operands, Table};
 use crate::policy::programs::{self, Word, build};
 
 /// Returns the denial of the first deny rule of a layer that matches, broadly.
@@ -32,22 +32,36 @@ fn deny_matches(rule: &CommandRule, words: &[Word]) -> bool {
             return true;
         }
     }
-    // `nc.openbsd`, `mkfs.ext4`, `git.exe`: kinds of the program that is named.
-    let names_program = |known: &String| {
-        let known = fold_name(base_name(known));
-        name.strip_prefix(&known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
-    if !rule.cmd[0].0.iter().any(names_program) {
+    let table = programs::find(base_name(&program.text)).or_else(|| programs::find(&name));
+    if !rule.cmd[0].0.iter().any(|known| names_program(&fold_name(base_name(known)), &name, table)) {
         return false;
     }
-    let table = programs::find(base_name(&program.text)).or_else(|| programs::find(&name));
     let options = table.map(|table| table.options).unwrap_or_default();
     let denied = rule.options.as_ref().map(|options| options.deny.as_slice()).unwrap_or_default();
     subcommand_matches(&name, &rule.cmd[1..], &words[1..], table, options)
         && (denied.is_empty() || denied.iter().any(|option| has_option(option, &words[1..], options)))
 }
 
-// Whether the next level of a rule is after any options. Once an option's arity is unknown, each later word counts.
+// Whether a rule's word names a program: `nc.openbsd`, `mkfs.ext4` and `git.exe` are kinds of what is named; `gmake`, `pip3`
+// and `mvnw` are other names of it, where the table is not one of many programs.
+fn names_program(known: &str, name: &str, table: Option<&'static Table>) -> bool {
+    if name.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')) {
+        return true;
+    }
+    let Some(table) = table else { return false };
+    let is_one = tasks(table).is_some() || !table.subcommands.is_empty() || name.strip_prefix('g') == Some(known);
+    is_one && programs::find(known).is_some_and(|of_rule| std::ptr::eq(of_rule, table))
+}
+
+// What is before a task is a part of the project up to this separator; none where the words are no tasks.
+fn tasks(table: &Table) -> Option<&'static str> {
+    match table.operands {
+        Operands::Tasks(separator) => Some(separator),
+        _ => None,
+    }
+}
+
+// Whether the next level of a rule is after any options. Any task counts, wherever it is. Once an option's arity is unknown, each later word counts.
 fn subcommand_matches(
     program: &str,
     elements: &[Element],
@@ -56,7 +70,8 @@ fn subcommand_matches(
     options: &'static str,
 ) -> bool {
     let Some(element) = elements.first() else { return true };
-    let mut loose = false;
+    let separator = table.and_then(tasks);
+    let mut loose = separator.is_some();
     let mut at = 0;
     while at < words.len() {
         let word = &words[at];
@@ -64,7 +79,13 @@ fn subcommand_matches(
         if !word.literal {
             return true;
         }
-        let is = |known: &String| is_subcommand(program, table, known, &word.text);
+        let text = word.text.strip_prefix("./").unwrap_or(&word.text);
+        let task =
+            separator.filter(|separator| !separator.is_empty()).and_then(|separator| text.rsplit(separator).next());
+        let is = |known: &String| {
+            is_subcommand(program, table, known, text)
+                || task.is_some_and(|task| is_subcommand(program, table, known, task))
+        };
         let below = || {
             let sub = table.and_then(|table| table.subcommands.iter().find(|sub| named(sub.names, &word.text)));
             subcommand_matches("", &elements[1..], &words[at..], sub, sub.map(|sub| sub.options).unwrap_or_default())
@@ -148,4 +169,54 @@ fn bundled(word: &str, letter: &str, options: &'static str) -> bool {
         }
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
+    use crate::policy::layers::{LayerText, Standing, no_parents};
+
+    fn denies(rule: &str, command: &str) -> bool {
+        let text = format!("version: 1\nshell: {{default: allow, deny: [{{cmd: {rule}}}]}}\n");
+        let layer = LayerText { name: "p.yaml".into(), text, standing: Standing::Operator };
+        let policy = Policy::new(&layer, &[], &no_parents).unwrap();
+        let words: Vec<Word> = command.split(' ').map(Word::literal).collect();
+        policy.layers.iter().any(|layer| denied_by(layer, &words).is_some())
+    }
+
+    #[test]
+    fn a_task_is_denied_wherever_it_is_and_by_each_name_of_its_program() {
+        for (rule, commands) in [
+            (
+                "[make, deploy]",
+                &["make deploy", "make -j 4 deploy", "make all deploy", "make X=1 deploy", "gmake deploy"][..],
+            ),
+            ("[mvn, deploy]", &["mvn clean deploy", "./mvnw -q deploy", "mvn -pl app test deploy"]),
+            (
+                "[gradle, publish]",
+                &["gradle build publish", "gradle :publish", "gradle :app:publish", "./gradlew publish"],
+            ),
+            ("[rake, 'db:drop']", &["rake test db:drop"]),
+            ("[pip, install]", &["pip3 install x"]),
+            ("[yarn, publish]", &["yarnpkg publish"]),
+            ("[npm, test]", &["npm t"]),
+            ("[find]", &["gfind docs", "find ."]),
+            ("[python3, manage.py]", &["python3 ./manage.py"]),
+        ] {
+            for command in commands {
+                assert!(denies(rule, command), "{rule}: {command}");
+            }
+        }
+        for (rule, command) in [
+            ("[make, deploy]", "make all test"),
+            ("[make, deploy]", "make deploy-docs"),
+            ("[gradle, publish]", "gradle :publish:check"),
+            ("[cat]", "head README.md"),
+            ("[git, push]", "git log push"),
+            ("[cargo, test]", "cargo build"),
+        ] {
+            assert!(!denies(rule, command), "{rule}: {command}");
+        }
+    }
 }

@@ -152,10 +152,7 @@ impl Scan<'_> {
             }
             '\n' if self.two_ways && self.last == ')' => self.at += 1,
             ' ' | '\t' | '\r' => self.at += 1,
-            c if c.is_ascii_digit() || c == '.' => {
-                self.skip(|c| c.is_ascii_alphanumeric() || c == '.');
-                self.value('0', false);
-            }
+            c if c.is_ascii_digit() || c == '.' => return self.number(),
             c if c.is_ascii_alphabetic() || c == '_' => return self.word(),
             c => return self.operator(c, next),
         }
@@ -166,6 +163,30 @@ impl Scan<'_> {
         while self.text.get(self.at).is_some_and(|c| belongs(*c)) {
             self.at += 1;
         }
+    }
+
+    // Reads a number as each awk does. A name right behind it is a value of its own, which `0x` and `1e` hide.
+    fn number(&mut self) -> Result<(), String> {
+        let is_digit = |c: char| c.is_ascii_digit();
+        self.skip(is_digit);
+        if self.text.get(self.at) == Some(&'.') {
+            self.at += 1;
+            self.skip(is_digit);
+        }
+        let exponent = match self.text.get(self.at..) {
+            Some(['e' | 'E', '+' | '-', c, ..]) if c.is_ascii_digit() => 2,
+            Some(['e' | 'E', c, ..]) if c.is_ascii_digit() => 1,
+            _ => 0,
+        };
+        self.at += exponent;
+        if exponent > 0 {
+            self.skip(is_digit);
+        }
+        if self.text.get(self.at).is_some_and(|c| c.is_ascii_alphabetic() || *c == '_') {
+            return Err("a name right behind a number".to_owned());
+        }
+        self.value('0', false);
+        Ok(())
     }
 
     // What was read is a value; `two_ways`: a slash after it could divide or begin a pattern.

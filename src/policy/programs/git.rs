@@ -5,6 +5,8 @@ mod changes;
 mod content;
 mod held;
 mod keeps;
+#[cfg(test)]
+mod names_tests;
 mod objects;
 mod options;
 mod shows;

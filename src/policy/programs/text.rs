@@ -242,6 +242,7 @@ pub(crate) const TABLES: &[Table] = &[
         options: "-d,--date=D -f,--file=R -I,--iso-8601=?D -R,--rfc-email --rfc-3339=D -r,--reference=L -u,--utc,--universal \
             --debug !-s,--set=D --help --version",
         operands: Operands::Data,
+        special: Some(clock),
         ..TABLE
     },
     Table {
@@ -359,6 +360,14 @@ fn environment(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 // A list of sums names the files that are read.
+// `date MMDDhhmm` sets the clock.
+fn clock(call: &mut Call<'_>) -> Result<(), Denial> {
+    match call.operands.iter().find(|word| !word.text.starts_with('+')) {
+        None => Ok(()),
+        Some(word) => Err(call.deny(format!("`{}` may set the clock", word.text)).hint("write a format after `+`")),
+    }
+}
+
 fn sums(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.has("-c") {
         let denial = call.deny("the files that the list names are not known");

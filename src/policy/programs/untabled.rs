@@ -117,7 +117,7 @@ fn names(words: &[&str], root: &str, decodes: bool) -> Result<Vec<String>, Strin
 }
 
 /// Options of programs without a table that run the program in their value; those of compilers count everywhere.
-const RUN_PROGRAMS: [(&str, &str); 17] = [
+const RUN_PROGRAMS: [(&str, &str); 20] = [
     ("man mandb catman whatis apropos", "-C --config-file -P --pager -H --html"),
     (
         "ghc ghci runghc",
@@ -133,6 +133,9 @@ const RUN_PROGRAMS: [(&str, &str); 17] = [
     ("ctags etags", "--options"),
     ("rclone restic borg", "--password-command --rsh"),
     ("sqlite3", "-init"),
+    ("wget wget2", "--use-askpass"),
+    ("java jshell", "-XX:OnOutOfMemoryError -XX:OnError -XX:Flags -XX:VMOptionsFile"),
+    ("tcpdump", "-z"),
     ("ssh scp sftp sshfs autossh", "-F -S"),
     ("sftp", "-b"),
     ("lftp", "-f -c -e"),

@@ -21,6 +21,7 @@ const STARTING: &[&str] = &[
     "proxychains",
     "proxychains4",
     "retry",
+    "run-parts",
     "runcon",
     "sash",
     "sem",

@@ -69,7 +69,7 @@ pub(super) const TABLES: &[Table] = &[
             Table {
                 names: "test t test:all test:system test:units test:models",
                 special: Some(rails_test),
-                options: "-v,--verbose -n,--name=D -f,--fail-fast -b,--backtrace -d,--defer-output -s,--seed=D -w,--warnings -c,--color --no-color -p,--pride -j=D -e,--exclude=D --profile=?D !-r=P !-I=P !-e,--environment=P",
+                options: "-v,--verbose -n,--name=D -f,--fail-fast -b,--backtrace -d,--defer-output -s,--seed=D -w,--warnings -c,--color --no-color -p,--pride -j=D --exclude=D --profile=?D !-r=P !-I=P !-e,--environment=P",
                 ..TOOL
             },
             Table {

@@ -54,6 +54,15 @@ pub(super) fn refuse_held(call: &Call<'_>, what: &str, hint: &str) -> Result<(),
     }
 }
 
+/// Tells whether some commit has a file at a path, or below it, that may not be read.
+pub(super) fn may_hold(call: &Call<'_>, path: &str) -> Result<bool, Denial> {
+    let found = unreadable(call)?;
+    Ok(match named(call, &[path.to_owned()]) {
+        None => found.any().is_some(),
+        Some(named) => named.iter().any(|name| found.under(name).is_some()),
+    })
+}
+
 // The paths that words name from each directory; `None` where a pattern may name any.
 fn named(call: &Call<'_>, words: &[String]) -> Option<Vec<RelPath>> {
     let mut named = Vec::new();

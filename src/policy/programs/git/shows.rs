@@ -30,7 +30,7 @@ pub(super) fn diff(call: &mut Call<'_>) -> Result<(), Denial> {
         refuse_held(call, "whatever a reference names", "name the commits")?;
     }
     if call.has("-L") {
-        followed(call);
+        followed(call)?;
     } else if !call.name.ends_with(" show") && named.blobs().next().is_some() {
         // Two files that are named: git takes no pathspecs there.
         only_files(call, &named)?;
@@ -44,12 +44,17 @@ pub(super) fn diff(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-// `-L` shows lines of a file, which it would follow to earlier names.
-fn followed(call: &mut Call<'_>) {
+// `-L` shows lines of a file, which it would follow to earlier names, and takes no pathspecs.
+fn followed(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.unknown || ["-B", "-M", "-C", "--find-copies-harder"].iter().any(|name| call.has(name)) {
+        let denial = call.deny("with `-L` an option that finds copies or renames shows a file under its earlier names");
+        return Err(denial.hint("leave the option out"));
+    }
     let mut printed = call.words.to_vec();
     let at = printed.iter().rposition(|word| word.text == "--").unwrap_or(printed.len());
     printed.insert(at, Word::literal("--no-renames"));
     call.out.printed = Some(printed);
+    Ok(())
 }
 
 pub(super) fn log(call: &mut Call<'_>) -> Result<(), Denial> {

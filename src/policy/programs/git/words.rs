@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::held::may_hold;
 use super::objects::top;
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
@@ -31,11 +32,26 @@ impl<'w> Operands<'w> {
 
     /// `REVISION:PATH` and `:PATH`: one file or directory of a commit or of the index.
     pub(super) fn blobs(&self) -> impl Iterator<Item = &'w Word> {
-        self.revisions().iter().filter(|word| {
-            let text = word.text.as_str();
-            text.contains(':') && !text.starts_with(":/") && !text.contains("^{/")
-        })
+        self.revisions().iter().filter(|word| path_of(&word.text).is_some())
     }
+}
+
+/// Returns what git takes for the path in `REVISION:PATH` or `:PATH`: all after the first colon outside of braces, as
+/// its `get_oid_with_context` reads it. `:/text` searches commit messages, up to `..`.
+fn path_of(text: &str) -> Option<&str> {
+    if text.starts_with(":/") {
+        return path_of(text.split_once("..")?.1.trim_start_matches('.'));
+    }
+    let mut depth = 0_usize;
+    for (at, c) in text.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            ':' if depth == 0 => return Some(&text[at + 1..]),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Judges the words of a subcommand as revisions or pathspecs.
@@ -70,12 +86,9 @@ pub(super) fn one(call: &mut Call<'_>, text: &str, kind: &Operand, recursive: bo
         return pathspec_or_index(call, magic, text, kind, recursive);
     }
     if matches!(kind, Operand::Revision) && (text.contains(':') || text.contains("^{/")) {
-        // A blob of a revision. `^{/text:more}` has a colon too: every reading must pass.
-        if !text.contains("^{/") || text.rfind('}') < text.rfind(':') {
-            for (at, _) in text.match_indices(':') {
-                blob(call, &text[at + 1..])?;
-            }
-        }
+        // A colon inside `^{/text:more}` begins no path. Behind the first that does, every reading must pass.
+        let from = if text.contains("^{/") { path_of(text).map(|path| text.len() - path.len() - 1) } else { Some(0) };
+        from.map_or(Ok(()), |from| every_path(call, &text[from..]))?;
         return Ok(false);
     }
     if call.has("--literal-pathspecs") || !text.contains(['*', '?', '[']) {
@@ -158,6 +171,11 @@ fn path(call: &mut Call<'_>, text: &str, kind: &Operand, recursive: bool) -> Res
     Ok(exists || matches!(kind, Operand::Path))
 }
 
+// Judges what is behind each colon.
+fn every_path(call: &mut Call<'_>, text: &str) -> Result<(), Denial> {
+    text.match_indices(':').try_for_each(|(at, _)| blob(call, &text[at + 1..]))
+}
+
 // `rev:path` is relative to the repository, or to the directory if it begins with a dot.
 // Some subcommands take `^!`, `^@` and `^-` away first, and `..` may begin another revision, or be in the name: every
 // reading must pass.
@@ -178,6 +196,10 @@ fn pathspec_or_index(
     kind: &Operand,
     recursive: bool,
 ) -> Result<bool, Denial> {
+    // `:/text..REVISION:PATH` ends in a file of a revision.
+    if magic.starts_with('/') {
+        every_path(call, magic)?;
+    }
     let top = |path: &str| {
         RelPath::new(path.trim_start_matches('/')).map(|path| path.under(repository(call)).display().to_string())
     };
@@ -227,8 +249,10 @@ fn from_top(call: &Call<'_>, path: &str) -> String {
 /// other paths there than the rules name.
 pub(super) fn only_files(call: &Call<'_>, operands: &Operands<'_>) -> Result<(), Denial> {
     for word in operands.blobs() {
-        let path = word.text.split_once(':').map_or("", |(_, path)| path);
-        if !matches!(call.node(&from_top(call, path))?, Some(Node::File { .. })) {
+        let path = from_top(call, path_of(&word.text).unwrap_or_default());
+        // What is a file today was a directory perhaps in that commit.
+        let is_file = matches!(call.node(&path)?, Some(Node::File { .. }));
+        if !is_file || may_hold(call, &path)? {
             let denial = call.deny(format!("`{}` may be a directory with files that may not be read", word.text));
             return Err(denial.hint("write `REVISION -- PATH`"));
         }
@@ -239,7 +263,9 @@ pub(super) fn only_files(call: &Call<'_>, operands: &Operands<'_>) -> Result<(),
 /// `-L 1,5:file` and `-L :function:file` show a file; `-L 1,5` of blame does not name one.
 pub(super) fn lines(call: &mut Call<'_>) -> Result<(), Denial> {
     for value in call.values("-L") {
-        if let Some((_, file)) = value.text.rsplit_once(':') {
+        // A name may hold a colon, as may a pattern before it: every reading must pass.
+        for (at, _) in value.text.match_indices(':') {
+            let file = &value.text[at + 1..];
             as_written(call, file)?;
             call.out.effects.push(Effect::Read(file.to_owned()));
         }

@@ -1,0 +1,50 @@
+//! Tests that no way to name a committed file goes past the rules on paths, with the real git.
+
+use super::tests::{SETUP, policy, printed, sh};
+
+/// What is a file today was a directory in a commit; a message has a brace, as a path may.
+const MORE: &str = "
+mkdir -p 'secrets/x:q'; echo topsecret > 'secrets/launch.txt'; mkdir -p a}; echo public > a}/x; git add -Af .
+git commit -qm 'fix: braces'
+git rm -qr --cached private customers; rm -r private customers; echo now > private; echo now > customers; git add -A; git commit -qm gone
+";
+
+#[test]
+fn each_way_to_name_a_committed_file_is_judged_by_its_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().canonicalize().unwrap();
+    sh(&root, &format!("{SETUP}{MORE}"));
+    let policy = policy(
+        "paths: {read: {allow: ['**'], deny: [.env, 'secrets/**', 'private/**', 'customers/**']}}\nshell: {allow: [{cmd: [git]}]}\n",
+    );
+    for command in [
+        "git show 'v1^{/one}:./a}/../.env'",
+        "git show ':/two..v1:.env'",
+        "git cat-file -p 'v1^{/one}:.env'",
+        "git grep -h topsecret 'v1^{/one}:secrets'",
+        "git diff 'v1^{/one}:docs' 'v1^{/one}:secrets'",
+        "git grep -h topsecret v1:private",
+        "git diff v1:docs v1:customers",
+        "git log -L '1,1:secrets/x:q/../token.txt' v1",
+        "git log -C -C -L 1,1:conf.txt HEAD~6",
+        "git log --find-copies-harder -L 1,1:conf.txt HEAD~6",
+        "git log -M -L 1,1:docs/token.md",
+    ] {
+        let shown = printed(&policy, &root, command).map(|text| sh(&root, &text)).unwrap_or_default();
+        assert!(!shown.contains("topsecret"), "{command}: {shown}");
+    }
+    for command in [
+        "git show v1:README.md",
+        "git cat-file -p HEAD:README.md",
+        "git show 'HEAD^{/fix: braces}'",
+        "git diff HEAD:README.md v1:README.md",
+        "git grep -h main v1:src/main.rs",
+        "git log -L 1,1:README.md",
+        "git log -L '/read:me/,+1:README.md'",
+        "git show 'HEAD^{/one}:README.md'",
+    ] {
+        assert!(printed(&policy, &root, command).is_some(), "{command} is denied");
+    }
+    let shown = sh(&root, "git grep -h topsecret 'v1^{/one}:secrets'; git grep -h topsecret v1:private");
+    assert_eq!(shown.matches("topsecret").count(), 2, "git itself shows them: {shown}");
+}
