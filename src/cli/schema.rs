@@ -119,9 +119,8 @@ mod tests {
     }
 
     /// Wrong recipes that no schema tells from right ones, and why.
-    const BEYOND_A_SCHEMA: [(&str, &str); 5] = [
+    const BEYOND_A_SCHEMA: [(&str, &str); 4] = [
         ("r005-closes", "it cannot compare a name with the type of a parameter"),
-        ("r005-default-shell", "whether a text is one command is up to the shell's grammar"),
         ("r005-test-fixture", "it does not know which files there are"),
         ("r005-test-twice", "it cannot compare the names of items"),
         ("r011-param", "it cannot compare a name with the keys of another object"),

@@ -213,9 +213,13 @@ fn of_param() -> Value {
         default("number", json!({"anyOf": [{"type": "number"}, {"type": "string", "pattern": "^[-+0-9.eE]+$"}]})),
         default("boolean", json!({"enum": [true, false, "true", "false"]})),
         default("command", json!({"type": "string", "anyOf": [
-            {"enum": ["project.lint", "project.test", "project.build", "project.format"]}, {"not": {"pattern": "^project\\."}}]})),
+            {"enum": ["project.lint", "project.test", "project.build", "project.format"]},
+            {"pattern": WORDS, "not": {"pattern": "^project\\."}}]})),
     ])
 }
+
+/// Words and quotes on one line, in which a shell neither expands nor connects anything.
+const WORDS: &str = r#"^([^'"\\|&;<>()$`*?\[{\n]|'[^'\n]*'|"([^"\\$`\n]|\\.)*"|\\.)*$"#;
 
 fn of_context() -> Value {
     let sources = ["run", "file", "glob", "diff", "param", "github"];

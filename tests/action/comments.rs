@@ -321,7 +321,7 @@ fn a_review_reads_what_people_say_and_goes_on_where_it_may_not() {
     let weak = [("recipe", "review-diff"), ("github-token", "ghs_weak"), ("allow-actors", "ann")];
     let review = asked.run_as("pull_request", "ann", &pull, &weak);
     assert_eq!((review.code, review.outputs["conclusion"].as_str()), (0, "success"), "{}", review.log);
-    assert!(review.log.contains("the run goes on without it: give the job read access"), "{}", review.log);
+    assert!(review.log.contains("the run continues without it: give the job read access"), "{}", review.log);
     assert!(!asked.sent().contains("Give f3 a value"));
     // A run that exists for it does not end as if nothing had failed.
     let content = Asked::comment("ann", "/qwen ci");

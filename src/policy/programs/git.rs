@@ -4,6 +4,7 @@ mod apply;
 mod changes;
 mod content;
 mod held;
+mod history;
 mod keeps;
 #[cfg(test)]
 mod names_tests;

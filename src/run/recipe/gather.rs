@@ -222,7 +222,7 @@ impl Gatherer<'_> {
             Ok(text) => Ok(text),
             Err(error) if is_wanted => Err(error.into()),
             Err(error) => {
-                (self.warn)(format!("{error}; the run goes on without it: {}", error.hint().unwrap_or_default()));
+                (self.warn)(format!("{error}; the run continues without it: {}", error.hint().unwrap_or_default()));
                 Ok(String::new())
             }
         }

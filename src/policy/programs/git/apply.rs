@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::held::unreadable;
+use super::history::unreadable;
 use super::keeps::keeps;
 use super::objects::top;
 use super::words::as_written;

@@ -1,7 +1,7 @@
 //! Judges the subcommands that show commits, files and differences.
 
 use super::content::{Order, confine, refuse_ids, refuse_known_ids};
-use super::held::refuse_held;
+use super::history::refuse_held;
 use super::keeps::{drivers, refuse_tree};
 use super::options::SILENT;
 use super::words::{Operand, as_written, denied_magic, is_exclusion, lines, one, only_files, words};

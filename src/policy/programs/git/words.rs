@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::held::may_hold;
+use super::history::may_hold;
 use super::objects::top;
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
