@@ -283,6 +283,44 @@ mod tests {
         Verdict::Ask(people.iter().map(|name| (*name).to_owned()).collect())
     }
 
+    /// Events as GitHub publishes them in npm `@octokit/webhooks-examples` (MIT), without their addresses.
+    #[test]
+    fn published_events_are_decided_by_who_is_behind_them() {
+        let events: Vec<Value> = serde_json::from_str(include_str!("../../fixtures/github/events.json")).unwrap();
+        let octocat = || ask(&["Codertocat"]);
+        for entry in &events {
+            let (name, event) = (entry["name"].as_str().unwrap(), &entry["event"]);
+            let by = |change: &dyn Fn(&mut Trigger<'_>)| {
+                let mut trigger = Trigger { event_name: name, event: Some(event), ..Trigger::default() };
+                (trigger.actor, trigger.triggering_actor) = ("Codertocat", "Codertocat");
+                change(&mut trigger);
+                trigger.judge()
+            };
+            let is_skipped = |verdict: &Verdict| matches!(verdict, Verdict::Skip(_));
+            let action = event["action"].as_str().unwrap_or_default();
+            match (name, action) {
+                ("push" | "workflow_dispatch" | "merge_group", _) => assert_eq!(by(&|_| ()), Verdict::Start, "{name}"),
+                ("issue_comment" | "pull_request_review_comment", "created") => {
+                    assert_eq!(by(&|_| ()), octocat(), "{name}");
+                    assert!(is_skipped(&by(&|trigger| trigger.mention = Some("/qwen"))), "{name}");
+                    assert!(matches!(by(&|trigger| trigger.actor = "eve"), Verdict::Refuse(_)), "{name}");
+                }
+                ("workflow_run", _) => assert!(matches!(by(&|_| ()), Verdict::Refuse(_)), "its head is in a fork"),
+                ("issue_comment", _) => assert!(is_skipped(&by(&|_| ())), "{action}"),
+                (_, "labeled") => {
+                    assert_eq!(by(&|trigger| trigger.label = Some("bug")), octocat(), "{name}");
+                    assert!(is_skipped(&by(&|trigger| trigger.label = Some("docs"))), "{name}");
+                }
+                (_, "assigned") => {
+                    assert_eq!(by(&|trigger| trigger.assignee = Some("codertocat")), octocat(), "{name}");
+                    assert!(is_skipped(&by(&|trigger| trigger.assignee = Some("qwen"))), "{name}");
+                }
+                _ => assert_eq!(by(&|_| ()), octocat(), "{name} {action}"),
+            }
+        }
+        assert_eq!(events.len(), 13);
+    }
+
     #[test]
     fn everybody_behind_an_event_is_asked_about() {
         assert_eq!(judge("issue_comment", &comment("ann", "x"), |_| ()), ask(&["ann"]));
