@@ -93,8 +93,8 @@ impl Secrets {
     /// Finds the secrets of an environment. `patterns` are further shapes.
     pub fn new(variables: &BTreeMap<String, String>, patterns: &[String]) -> Result<Secrets, SecretPatternError> {
         let mut values = HashMap::new();
-        for (name, value) in variables.iter().filter(|(name, value)| is_secret(name, value)) {
-            for (kind, spelling) in spellings(value.trim()) {
+        for (name, secret) in variables.iter().flat_map(|(name, value)| secrets_in(name, value)) {
+            for (kind, spelling) in spellings(&secret) {
                 // A value under two names keeps the first one.
                 values.entry(spelling).or_insert_with(|| match kind {
                     "" => name.clone(),
@@ -328,8 +328,8 @@ pub enum Kind<'s> {
 
 /// Returns every spelling of every secret of an environment.
 pub fn texts(variables: &BTreeMap<String, String>) -> Vec<String> {
-    let secrets = variables.iter().filter(|(name, value)| is_secret(name, value));
-    secrets.flat_map(|(_, value)| spellings(value.trim())).map(|(_, text)| text).collect()
+    let secrets = variables.iter().flat_map(|(name, value)| secrets_in(name, value));
+    secrets.flat_map(|(_, secret)| spellings(&secret)).map(|(_, text)| text).collect()
 }
 
 /// Masks secrets in a text and counts the places.
@@ -340,11 +340,31 @@ pub fn mask(secrets: &Secrets, text: String) -> (String, u64) {
     }
 }
 
-fn is_secret(name: &str, value: &str) -> bool {
-    let name = name.to_uppercase();
-    let value = value.trim();
-    SECRET_WORDS.iter().any(|word| name.contains(word))
-        && value.len() >= SHORTEST
+/// Returns the secrets that a variable holds, with its name: its value, if the name says so, or the values of the headers
+/// that it lists (`OTEL_EXPORTER_OTLP_HEADERS`: `name=value,name=value`).
+fn secrets_in<'n>(name: &'n String, value: &str) -> Vec<(&'n String, String)> {
+    let upper = name.to_uppercase();
+    let mut found = Vec::new();
+    if SECRET_WORDS.iter().any(|word| upper.contains(word)) {
+        found.push(value.trim().to_owned());
+    }
+    if upper.ends_with("HEADERS") {
+        for header in value.split([',', '\n']) {
+            let written = header.split_once(['=', ':']).map_or(header, |(_, value)| value).trim();
+            let decoded = url::form_urlencoded::parse(format!("v={}", written.replace('+', "%2B")).as_bytes())
+                .next()
+                .map_or_else(String::new, |(_, value)| value.trim().to_owned());
+            // The key alone, without `Bearer`, is how a file would hold it.
+            let key = decoded.split_whitespace().next_back().unwrap_or_default().to_owned();
+            found.extend([written.to_owned(), decoded, key]);
+        }
+        found.dedup();
+    }
+    found.into_iter().filter(|secret| may_be_secret(secret)).map(|secret| (name, secret)).collect()
+}
+
+fn may_be_secret(value: &str) -> bool {
+    value.len() >= SHORTEST
         // A path or a number is where a secret is, or how large; not one itself.
         && !value.starts_with('/')
         && !value.bytes().all(|byte| byte.is_ascii_digit())
@@ -434,6 +454,23 @@ mod tests {
             assert!(masked.contains("[redacted:") && count == 1, "{text}: {masked}");
         }
         assert_eq!(mask(&secrets, "/home/x/key 100000000".to_owned()).1, 0);
+    }
+
+    #[test]
+    fn the_headers_of_reports_are_secrets() {
+        let of = |name: &str, value: &str| Secrets::new(&[(name.to_owned(), value.to_owned())].into(), &[]).unwrap();
+        for name in
+            ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "otel_exporter_otlp_metrics_headers"]
+        {
+            let secrets = of(name, "authorization=Bearer%20plain-key-1, x-team=short,api-key=key%3Dof%2Bteam ");
+            for text in ["plain-key-1", "Bearer plain-key-1", "Bearer%20plain-key-1", "key=of+team", "key%3Dof%2Bteam"]
+            {
+                let shown = masked(&secrets, &format!("a {text} b"));
+                assert!(shown.contains("[redacted:") && !shown.contains(text), "{name} {text}: {shown}");
+            }
+            assert_eq!(masked(&secrets, "Bearer short authorization"), "Bearer short authorization");
+        }
+        assert!(!masked(&of("OTEL_EXPORTER_OTLP_HEADERS", "lonely-secret"), "lonely-secret").contains("lonely"));
     }
 
     #[test]
