@@ -7,6 +7,7 @@
 //!
 //! A [`Launcher`] starts the processes: in a run the sandbox, in tests a function in the same process.
 
+mod callback;
 mod client_credentials;
 mod client_key;
 pub mod command_line;

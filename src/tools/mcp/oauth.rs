@@ -12,9 +12,9 @@ use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
 };
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Mutex;
 
+use super::callback::{answer, state_of};
 use super::client_credentials::{ClientCredentials, endpoints, token_endpoint};
 use super::config::Web;
 use super::sse::{Source, Token};
@@ -69,6 +69,10 @@ impl Tokens {
         let given_by = store.given_by().map_err(said)?;
         let metadata = renewal(&manager, web, given_by.as_deref()).await.map_err(said)?;
         check_renewal(name, web, given_by.as_deref(), &metadata.token_endpoint)?;
+        if !is_safe(&metadata.token_endpoint) {
+            let endpoint = plain(&metadata.token_endpoint);
+            return Err(format!("cannot get a token: the token endpoint {endpoint} does not begin with https://"));
+        }
         store.token_url = Some(metadata.token_endpoint.clone());
         manager.set_credential_store(store);
         manager.set_metadata(metadata);
@@ -114,6 +118,7 @@ impl Tokens {
                 }
             }
         };
+        check_endpoints(name, &metadata)?;
         let token_url = Some(metadata.token_endpoint.clone());
         manager.set_credential_store(Store { token_url, ..self.store(name, &web.url) });
         manager.set_metadata(metadata);
@@ -186,12 +191,35 @@ fn check_renewal(name: &str, web: &Web, given_by: Option<&str>, endpoint: &str) 
     if is_known {
         return Ok(());
     }
-    let plain = |url: &str| super::shown(&super::config::without_secrets(url), 200);
     let giver = given_by.map_or_else(|| "an unknown server".to_owned(), plain);
     Err(format!(
         "needs authorization again: its token is from {giver}, and tokens now come from {}; run `qwen mcp auth {name}`",
         plain(endpoint)
     ))
+}
+
+/// Tells whether what is sent to an address reaches its owner alone: by https, or on this machine.
+fn is_safe(address: &str) -> bool {
+    let scheme = url::Url::parse(address).map(|url| url.scheme().to_owned()).unwrap_or_default();
+    scheme == "https" || scheme == "http" && super::config::is_loopback(address)
+}
+
+/// Shows an address in a message.
+fn plain(url: &str) -> String {
+    super::shown(&super::config::without_secrets(url), 200)
+}
+
+/// Refuses addresses of an authorization server that a browser or this program must not open.
+fn check_endpoints(name: &str, metadata: &AuthorizationMetadata) -> Result<(), SignInError> {
+    let all = [
+        ("authorization", Some(&metadata.authorization_endpoint)),
+        ("token", Some(&metadata.token_endpoint)),
+        ("registration", metadata.registration_endpoint.as_ref()),
+    ];
+    match all.into_iter().find_map(|(what, address)| Some((what, address.filter(|address| !is_safe(address))?))) {
+        Some((what, address)) => Err(SignInError::Endpoint { name: name.to_owned(), what, address: plain(address) }),
+        None => Ok(()),
+    }
 }
 
 /// Returns the addresses for tokens from the settings, and everything else as it was `found`; `None` if the settings do
@@ -260,6 +288,16 @@ pub enum SignInError {
         /// Why, with the causes.
         why: String,
     },
+    /// An address of the authorization server is not https, or not on this machine.
+    #[error("{name}: the {what} endpoint {address} does not begin with https://")]
+    Endpoint {
+        /// The MCP server.
+        name: String,
+        /// Which of its addresses.
+        what: &'static str,
+        /// The address.
+        address: String,
+    },
     /// The server's addresses cannot be combined with those of the settings.
     #[error(transparent)]
     Addresses(#[from] serde_json::Error),
@@ -317,10 +355,11 @@ impl Waiting {
     pub async fn finish(self, wait: Duration) -> Result<(), SignInError> {
         let Waiting { session, listener, redirect, .. } = self;
         let path = url::Url::parse(&redirect).map(|url| url.path().to_owned()).unwrap_or_default();
+        let state = state_of(session.get_authorization_url()).unwrap_or_default();
         let callback = async {
             loop {
                 let (stream, _) = listener.accept().await.map_err(SignInError::Accept)?;
-                if let Some(target) = answer(stream, &path).await {
+                if let Some(target) = answer(stream, &path, &state).await {
                     return Ok::<String, SignInError>(target);
                 }
             }
@@ -346,37 +385,6 @@ async fn listen(redirect: &str) -> Result<tokio::net::TcpListener, SignInError> 
     }
     let port = url.port_or_known_default().unwrap_or(7777);
     tokio::net::TcpListener::bind(("127.0.0.1", port)).await.map_err(|cause| SignInError::Port { port, cause })
-}
-
-/// Answers the browser; returns the target of the request if it is the one that is waited for.
-async fn answer(mut stream: tokio::net::TcpStream, path: &str) -> Option<String> {
-    let mut head = Vec::new();
-    let mut buffer = [0; 2048];
-    let read = async {
-        while head.len() < 16 << 10 && !head.windows(4).any(|four| four == b"\r\n\r\n") {
-            match stream.read(&mut buffer).await {
-                Ok(length @ 1..) => head.extend_from_slice(&buffer[..length]),
-                Ok(0) | Err(_) => break,
-            }
-        }
-    };
-    let _slow = tokio::time::timeout(Duration::from_secs(5), read).await;
-    let line = String::from_utf8_lossy(&head).lines().next().unwrap_or_default().to_owned();
-    let mut words = line.split(' ');
-    let target = match (words.next(), words.next()) {
-        (Some("GET"), Some(target)) if target.split('?').next() == Some(path) => Some(target.to_owned()),
-        _ => None,
-    };
-    let (status, text) = match &target {
-        Some(_) => ("200 OK", "You can close this window and go back to the terminal.\n"),
-        None => ("404 Not Found", "Nothing is here.\n"),
-    };
-    let reply = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
-        text.len()
-    );
-    let _gone = tokio::time::timeout(Duration::from_secs(5), stream.write_all(reply.as_bytes())).await;
-    target
 }
 
 #[cfg(test)]
@@ -467,6 +475,29 @@ mod tests {
             with_audiences("https://a.example/a?x=1", &["one".into(), "two".into()]),
             "https://a.example/a?x=1&audience=one+two"
         );
+    }
+
+    #[test]
+    fn endpoints_are_https_or_on_this_machine() {
+        let with = |authorization: &str, token: &str, registration: Option<&str>| {
+            let mut metadata = endpoints(authorization, token);
+            metadata.registration_endpoint = registration.map(str::to_owned);
+            check_endpoints("s", &metadata).map_err(|error| error.to_string())
+        };
+        let fine = "https://a.example/x";
+        assert!(
+            with(fine, fine, Some(fine)).is_ok() && with("http://127.0.0.1:9/a", "http://localhost/t", None).is_ok()
+        );
+        for unsafe_one in ["javascript:alert(1)", "file:///etc/passwd", "http://a.example/x", "data:text/html,x", "x"] {
+            for (given, what) in [
+                (with(unsafe_one, fine, None), "authorization"),
+                (with(fine, unsafe_one, None), "token"),
+                (with(fine, fine, Some(unsafe_one)), "registration"),
+            ] {
+                let error = given.unwrap_err();
+                assert!(error.starts_with(&format!("s: the {what} endpoint ")), "{unsafe_one}: {error}");
+            }
+        }
     }
 
     #[test]
