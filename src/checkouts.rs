@@ -149,6 +149,39 @@ pub fn refuse_links(file: &Path, directories: &[PathBuf]) -> io::Result<()> {
     .map(drop)
 }
 
+/// Returns where a file of a checkout is written: links are followed as long as they stay in `top`, which holds `file`,
+/// and out of its `.git`. Any other link, or one that leads to nothing, is an error: whoever made the checkout must not
+/// choose which other file is changed.
+pub fn place_in(top: &Path, file: &Path) -> io::Result<PathBuf> {
+    let below = file.strip_prefix(top).map_err(io::Error::other)?;
+    let top = top.canonicalize()?;
+    let path = top.join(below);
+    let mut link = None;
+    let refused = |link: &Option<PathBuf>, what: &str| {
+        let link = link.as_ref().unwrap_or(&path).display();
+        io::Error::other(format!("{link} is a link in the checkout that {what}; remove the link first"))
+    };
+    let led_to = follow(&path, &mut |at, is_link| {
+        let in_git = |below: &Path| below.components().any(|part| part.as_os_str() == ".git");
+        match at.strip_prefix(&top) {
+            Ok(below) if in_git(below) => return Err(refused(&link, "leads into .git")),
+            Err(_) if !top.starts_with(at) => return Err(refused(&link, "points outside it")),
+            Ok(_) | Err(_) => {}
+        }
+        if is_link {
+            link = Some(at.to_path_buf());
+        }
+        Ok(())
+    });
+    match led_to {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match &link {
+            None => Ok(path.clone()),
+            Some(_) => Err(refused(&link, "leads to nothing")),
+        },
+        led_to => led_to,
+    }
+}
+
 /// Where a path leads, entry by entry.
 pub struct Trail<'p> {
     path: &'p Path,
@@ -176,4 +209,59 @@ impl Trail<'_> {
 
 fn refusal(link: &Path, what: &str) -> io::Error {
     io::Error::other(format!("{} is a link in the checkout that {what}; name the directory itself", link.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_file_of_a_checkout_is_written_in_it_or_not_at_all() {
+        let beside = tempfile::tempdir().unwrap();
+        let (top, outside) = (beside.path().join("checkout"), beside.path().join("home"));
+        for folder in [top.join("config"), top.join(".git"), top.join("own"), outside.clone()] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        std::fs::write(outside.join("settings.json"), "{}").unwrap();
+        std::fs::write(top.join("config/s.json"), "{}").unwrap();
+        for (link, target) in [
+            ("absolute", outside.display().to_string()),
+            ("relative", "../home".into()),
+            ("file.json", "../home/settings.json".into()),
+            ("dangling.json", "../home/new.json".into()),
+            ("nowhere.json", "/nonexistent/x".into()),
+            ("above", "..".into()),
+            ("git", ".git".into()),
+            ("inside", "config".into()),
+            ("inside.json", "config/s.json".into()),
+        ] {
+            symlink(target, top.join(link)).unwrap();
+        }
+        let place = |file: &str| place_in(&top, &top.join(file));
+        let real = top.canonicalize().unwrap();
+        for (file, expected) in [
+            ("own/new/deep.json", "own/new/deep.json"),
+            ("own/new.json", "own/new.json"),
+            ("inside/s.json", "config/s.json"),
+            ("inside.json", "config/s.json"),
+        ] {
+            assert_eq!(place(file).unwrap(), real.join(expected), "{file}");
+        }
+        for file in [
+            "absolute/settings.json",
+            "absolute/new.json",
+            "relative/settings.json",
+            "file.json",
+            "dangling.json",
+            "nowhere.json",
+            "above/new.json",
+            "above/home/settings.json",
+            "git/config",
+        ] {
+            let error = place(file).unwrap_err().to_string();
+            assert!(error.contains("is a link in the checkout that"), "{file}: {error}");
+        }
+    }
 }

@@ -448,6 +448,35 @@ fn servers_are_added_listed_and_removed_and_comments_stay() {
     assert!(project.read(".qwen/settings.json").contains("  // mine\n"));
 }
 
+#[test]
+fn a_link_of_the_checkout_does_not_choose_which_settings_are_changed() {
+    use std::os::unix::fs::symlink;
+    let mine = "{\"mcpServers\":{\"mine\":{\"command\":\"true\"}}}";
+    for (link, target) in [
+        (".qwen", "../home/.qwen"),
+        (".qwen/settings.json", "../../home/.qwen/settings.json"),
+        (".qwen/settings.json", "../../home/.qwen/new.json"),
+    ] {
+        let project = Project::new().git();
+        std::fs::create_dir(project.home().join(".qwen")).unwrap();
+        std::fs::write(project.home().join(".qwen/settings.json"), mine).unwrap();
+        let at = project.root().join(link);
+        std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+        symlink(target, &at).unwrap();
+        for words in [&["add", "evil", "sh"][..], &["remove", "mine"]] {
+            let outcome = project.qwen(&[&["mcp"], words].concat());
+            assert_ne!(outcome.code, 0, "{link} {words:?}: {}", outcome.stdout);
+            assert!(outcome.stderr.contains("is a link in the checkout that"), "{}", outcome.stderr);
+        }
+        assert_eq!(std::fs::read_to_string(project.home().join(".qwen/settings.json")).unwrap(), mine);
+        assert!(!project.home().join(".qwen/new.json").exists() && at.is_symlink());
+    }
+    let project = Project::new().file("shared/settings.json", "{}").git();
+    symlink("shared", project.root().join(".qwen")).unwrap();
+    assert_eq!(project.qwen(&["mcp", "add", "own", "sh"]).code, 0, "a link within the checkout is followed");
+    assert!(project.read("shared/settings.json").contains("own"));
+}
+
 /// Where there are no namespaces a server sees the workspace at another place, and neither side needs to know.
 #[tokio::test]
 async fn below_t3_paths_change_on_their_way_to_a_server_and_back() {

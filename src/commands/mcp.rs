@@ -11,6 +11,7 @@ use super::error::{CommandError, McpError};
 use crate::base::document::jsonc;
 use crate::base::private_file;
 use crate::bounded;
+use crate::checkouts::place_in;
 use crate::cli::mcp::{AddArgs, ListArgs, McpVerb, Scope, time};
 use crate::cli::{RunArgs, WorkspaceArgs};
 use crate::emit::safe::{brief, one_line, one_line_of};
@@ -123,7 +124,11 @@ fn settings_file(
         },
         Scope::Project => {
             let place = Place::open(workspace.cd.as_deref(), environment)?;
-            Ok((place.top().join(".qwen/settings.json"), ".qwen/settings.json".to_owned()))
+            let shown = ".qwen/settings.json".to_owned();
+            match place_in(place.top(), &place.top().join(&shown)) {
+                Ok(file) => Ok((file, shown)),
+                Err(cause) => Err(McpError::Unwritable { path: shown, cause }.into()),
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::console::print;
 use super::error::RecipesError;
 use crate::base::{Code, Diagnostic};
+use crate::checkouts::place_in;
 use crate::cli::recipe::RecipeVerb;
 use crate::emit::safe::{brief, escape};
 use crate::emit::to_pretty;
@@ -225,7 +226,8 @@ fn new(place: &Place, name: &str, from: Option<&str>, out: &mut dyn Write) -> Re
     let shown = format!("{name}.yaml");
     crate::recipe::load::from_text(&shown, &text).map_err(RecipeError::Wrong)?;
     let path = place.top().join(".qwen/recipes").join(&shown);
-    crate::workspace::outputs::create_new(&path, text.as_bytes())
+    place_in(place.top(), &path)
+        .and_then(|file| crate::workspace::outputs::create_new(&file, text.as_bytes()))
         .map_err(|cause| RecipesError::New { path: path.display().to_string(), cause })?;
     print(
         out,

@@ -26,6 +26,7 @@ use crate::batch::plan::{self, Batch};
 use crate::batch::result::{BatchResult, Combined, Concurrency, PatchFacts};
 use crate::batch::shard::Shard;
 use crate::batch::tally::{Counts, Share, Stop};
+use crate::checkouts::refuse_links_out;
 use crate::cli::RunArgs;
 use crate::cli::batch::BatchArgs;
 use crate::emit::{BatchFormat, Colours, FailedItem, Known, Progress, Screen, Verbosity, to_line};
@@ -83,7 +84,7 @@ pub(super) async fn run(
     folder::hide(arguments, &mut shared)?;
     if let Some(record) = &arguments.test.record {
         let record = environment.cwd.join(record);
-        let made = private_file::folder(&record);
+        let made = refuse_links_out(&record).and_then(|()| private_file::folder(&record));
         made.map_err(|error| Failure::output(format!("cannot make --record {}: {error}", record.display())))?;
     }
     let started = Instant::now();

@@ -120,7 +120,8 @@ fn home_hint(folder: &Path, environment: &Environment) -> &'static str {
 fn refuse(repository: &Repository, folder: &Path, name: &str) -> Result<(), HookError> {
     let path = folder.join(name);
     let found = content(&path).or_else(|| path.symlink_metadata().is_ok().then(String::new));
-    if found.as_deref().is_some_and(is_ours) {
+    // A link of ours would be followed to a file of somebody else's.
+    if found.as_deref().is_some_and(is_ours) && !path.is_symlink() {
         return Ok(());
     }
     let has = |files: &[&str]| files.iter().any(|file| repository.top.join(file).symlink_metadata().is_ok());
