@@ -189,3 +189,22 @@ fn a_signal_ends_a_command_that_waits_for_git_and_git_with_it() {
     assert_eq!(outcome.code, 143, "{}", outcome.stderr);
     assert_eq!(life.next(), None);
 }
+
+#[test]
+fn a_browser_gets_nothing_of_the_checkout_and_no_key() {
+    let patch = "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n";
+    let project = Project::new().file("a.txt", "one\n").executable("planted", "#!/bin/sh\n").git().stdin(patch);
+    let (pipe, browser) = (project.beside("pipe"), project.beside("browser"));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let script = "#!/bin/sh\nprintf '%s|%s|%s|%s' \"$1\" \"$(pwd -P)\" \"$QWEN_API_KEY\" \"$(command -v planted)\" > ";
+    executable(&browser, &format!("{script}'{}'\n", pipe.display()));
+    let path = format!("{}:{}", project.root().display(), std::env::var("PATH").unwrap());
+    let project = project
+        .env("BROWSER", &browser.display().to_string())
+        .env("QWEN_API_KEY", "key-of-a-provider")
+        .env("PATH", &path);
+    let outcome = project.qwen(&["report", "--open", "-o", "page.html", "-"]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
+    let page = project.root().join("page.html").display().to_string();
+    assert_eq!(std::fs::read_to_string(&pipe).unwrap(), format!("{page}|/||"));
+}

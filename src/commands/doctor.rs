@@ -101,7 +101,7 @@ impl Examination<'_> {
         self.facts.add_settings(&loaded.settings);
         self.tools(&loaded);
         self.telemetry(&loaded.settings);
-        let settings = providers::applied(&loaded.settings, &loaded.environment, None, false);
+        let settings = providers::applied(&loaded.settings, &loaded.environment, &EndpointOptions::default());
         let endpoint = |offline| {
             let options = EndpointOptions { offline, ..EndpointOptions::default() };
             settings.clone().and_then(|settings| keys::resolve(&options, &loaded.environment, &settings))

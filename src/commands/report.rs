@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::run::Failure;
 use crate::run::output::outputs::checkouts;
 use crate::run::place::Place;
-use crate::sandbox::own_command::start_own;
+use crate::sandbox::beside::browse;
 use crate::settings::Environment;
 use crate::workspace::run_record::KeptRun;
 
@@ -108,5 +108,5 @@ fn open(page: &Path, place: &Place, environment: &Environment) -> Result<(), Str
     let programs = &place.checkout.programs;
     let program = programs.at(Path::new(browser)).map_or_else(|| programs.find(browser), Ok);
     let program = program.map_err(|error| error.to_string())?;
-    start_own(&program, page, environment.variables.clone()).map_err(|error| format!("{browser}: {error}"))
+    browse(&program, page, programs, &environment.variables).map_err(|error| format!("{browser}: {error}"))
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::checkouts::Around;
+use crate::checkouts::{Around, Trail};
 
 /// Where programs are looked up when PATH is not set.
 const USUAL: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -143,6 +143,12 @@ impl Programs {
         }
         let mut files = self.path().iter().map(|directory| directory.join(name));
         files.find(|file| is_executable(file) && self.is_outside(file)).map(Program)
+    }
+
+    /// Tells whether an absolute path, which need not exist, is in the workspace or the checkout around it, or leads there.
+    pub fn is_kept_from(&self, path: &Path) -> bool {
+        let trail = Trail::of(path);
+        self.inner.excluded.iter().any(|directory| trail.passes(directory))
     }
 
     /// Tells whether a file is there, and neither in the workspace or the checkout around it nor a link into them.

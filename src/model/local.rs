@@ -96,22 +96,21 @@ impl LocalServer {
 
 /// Starts the server with the model's own template and waits until it is ready.
 ///
-/// `program` is its path; `tell` gets reports about the wait. `command` makes the command of a program that ends
-/// together with this process.
+/// `program` is its path, and the command that starts it in safe surroundings and ends it together with this process;
+/// `tell` gets reports about the wait.
 pub async fn start(
     model: &Path,
-    program: Option<&Path>,
-    command: fn(&Path) -> Command,
+    program: Option<(PathBuf, Command)>,
     tell: &(dyn Fn(Duration) + Send + Sync),
 ) -> Result<LocalServer, LocalError> {
     if !model.is_file() {
         return Err(LocalError::NoModel(model.to_owned()));
     }
-    let program = program.ok_or(LocalError::NoProgram)?;
-    let failed = |error| LocalError::Start { program: program.to_owned(), error };
+    let (program, mut command) = program.ok_or(LocalError::NoProgram)?;
+    let failed = |error| LocalError::Start { program: program.clone(), error };
     let (port, _reserved) = reserve_port().map_err(failed)?;
     let name = model.file_stem().map_or_else(|| "local".to_owned(), |stem| stem.to_string_lossy().into_owned());
-    let mut child = command(program)
+    let mut child = command
         .arg("-m")
         .arg(model)
         .args(["--jinja", "-c", WINDOW, "-np", "1", "--host", "127.0.0.1"])

@@ -33,8 +33,8 @@ use crate::cli::RunArgs;
 use crate::emit::{Backlog, Renderer};
 use crate::event::{Event, RunFinished};
 use crate::exit::Exit;
-use crate::git::Program;
 use crate::model::local::{self, LocalServer};
+use crate::sandbox::beside;
 use crate::settings::Environment;
 
 use conversation::session::RunSession;
@@ -184,8 +184,7 @@ async fn local_server(
     let tell = |waited: Duration| {
         tell(Event::Status { message: "waiting for llama-server to load the model".into(), waited });
     };
-    let program = place.checkout.programs.find(local::PROGRAM).ok();
-    let program = program.as_ref().map(Program::path);
-    let started = local::start(&environment.cwd.join(model), program, crate::sandbox::ending_with_us, &tell).await;
+    let program = beside::server(local::PROGRAM, &place.checkout.programs, &environment.variables);
+    let started = local::start(&environment.cwd.join(model), program, &tell).await;
     Ok(started.map(Some).map_err(SetupError::Local)?)
 }

@@ -48,7 +48,7 @@ pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Returns the command of a program that ends together with this process, even if this process is killed, where the
 /// system can do that.
-pub fn ending_with_us(program: &Path) -> tokio::process::Command {
+pub(super) fn ending_with_us(program: &Path) -> tokio::process::Command {
     if !cfg!(target_os = "linux") {
         return tokio::process::Command::new(program);
     }

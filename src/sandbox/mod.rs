@@ -8,6 +8,7 @@
 //! [`Confinement::detect`] finds what the machine supports ([`Tier`]), [`Sandbox::run`] runs one command, [`Sandbox::end`]
 //! ends those in the background. `main` passes `__sandbox-exec` to [`helper_main`] before anything else.
 
+pub mod beside;
 mod descendants;
 pub mod doctor;
 mod environment;
@@ -42,7 +43,7 @@ use std::sync::{Arc, Mutex};
 
 pub use doctor::Confinement;
 pub use executable::{HELPER, own_executable};
-pub use helper::{ending_with_us, helper_main, make_undumpable};
+pub use helper::{helper_main, make_undumpable};
 pub use output::{Captured, OutputBounds};
 pub use proxy::Names;
 pub use request::{BindMount, CommandRoot, Demand, RunRequest, SandboxError};

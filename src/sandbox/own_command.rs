@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::git::{Program, Programs};
+use crate::git::Programs;
 
 /// Bytes of each stream that are kept.
 const KEPT: u64 = 256 << 10;
@@ -36,19 +36,6 @@ impl Drop for Group {
     }
 }
 
-/// Starts a program that the user named, such as a browser, and does not wait for it.
-#[expect(clippy::disallowed_methods, reason = "the user's own programs are started here, beside the sandbox")]
-pub fn start_own(
-    program: &Program,
-    argument: &Path,
-    variables: impl IntoIterator<Item = (String, String)>,
-) -> std::io::Result<()> {
-    use std::os::unix::process::CommandExt as _;
-    let mut process = std::process::Command::new(program.path());
-    process.arg(argument).env_clear().envs(variables).process_group(0);
-    process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map(drop)
-}
-
 /// Runs `command` by `sh -c` with `input` on standard input; it finds `programs` in its PATH. Dropping the future ends
 /// the whole process group.
 #[expect(clippy::disallowed_methods, reason = "what the user's own settings name is started here, beside the sandbox")]
@@ -64,6 +51,12 @@ pub async fn run_own(
     let mut process = tokio::process::Command::new(shell.path());
     process.arg("-c").arg(command).current_dir(folder).env_clear().envs(variables);
     process.env("PATH", programs.path_variable());
+    for (name, value) in programs.loader_variables() {
+        match value {
+            Some(value) => process.env(name, value),
+            None => process.env_remove(name),
+        };
+    }
     process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     process.process_group(0).kill_on_drop(true);
     let mut child = process.spawn()?;

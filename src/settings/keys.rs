@@ -32,6 +32,8 @@ pub struct EndpointOptions<'a> {
     pub model: Option<&'a str>,
     /// `model` of the recipe.
     pub recipe_model: Option<&'a str>,
+    /// The server is our own (`--local`): no key is for it.
+    pub local: bool,
     /// Nothing is sent (`--replay`): no key is needed, and no model.
     pub offline: bool,
 }
@@ -101,7 +103,8 @@ pub fn resolve(
         });
     }
     let owner = owner(&base_url.value);
-    let key = match find_key(wishes, environment, settings, owner)? {
+    let found = if wishes.local { None } else { find_key(wishes, environment, settings, owner)? };
+    let key = match found {
         Some(key) => Some(checked(key, &base_url.value, owner)?),
         None if is_loopback || wishes.offline => None,
         None => return Err(no_key(&base_url, owner)),
@@ -253,6 +256,22 @@ fn no_key(base_url: &Valued<Url>, owner: Owner) -> KeyError {
     }
 }
 
+/// Returns the model that flags, variables, the recipe or the settings name, the first of them.
+pub(super) fn named_model(
+    wishes: &EndpointOptions<'_>,
+    environment: &Environment,
+    settings: &Settings,
+) -> Option<(String, Origin)> {
+    wishes
+        .model
+        .map(|model| (model.to_owned(), Origin::Flag("--model".into())))
+        .or_else(|| environment.get("QWEN_MODEL"))
+        .or_else(|| environment.get("OPENAI_MODEL"))
+        .or_else(|| wishes.recipe_model.map(|model| (model.to_owned(), Origin::Recipe)))
+        .or_else(|| settings.model.name.as_ref().map(|model| (model.value.clone(), model.origin.clone())))
+        .map(|(model, origin)| (model.trim().to_owned(), origin))
+}
+
 fn model(
     wishes: &EndpointOptions<'_>,
     environment: &Environment,
@@ -260,15 +279,8 @@ fn model(
     owner: Owner,
     is_loopback: bool,
 ) -> Result<ModelChoice, KeyError> {
-    let said = wishes
-        .model
-        .map(|model| (model.to_owned(), Origin::Flag("--model".into())))
-        .or_else(|| environment.get("QWEN_MODEL"))
-        .or_else(|| environment.get("OPENAI_MODEL"))
-        .or_else(|| wishes.recipe_model.map(|model| (model.to_owned(), Origin::Recipe)))
-        .or_else(|| settings.model.name.as_ref().map(|model| (model.value.clone(), model.origin.clone())));
-    match (said, owner) {
-        (Some((model, origin)), _) => Ok(ModelChoice::Named(Valued::new(model.trim().to_owned(), origin))),
+    match (named_model(wishes, environment, settings), owner) {
+        (Some((model, origin)), _) => Ok(ModelChoice::Named(Valued::new(model, origin))),
         (None, Owner::DashScope | Owner::CodingPlan) => {
             Ok(ModelChoice::Named(Valued::new(DASHSCOPE_MODEL.into(), Origin::Default)))
         }

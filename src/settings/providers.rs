@@ -10,27 +10,20 @@
 use serde_json::{Map, Value};
 
 use super::environment::Environment;
-use super::keys::KeyError;
+use super::keys::{EndpointOptions, KeyError, named_model};
 use super::sections::{GenerationSettings, Settings};
 use super::{Origin, Valued};
 use crate::exit::Exit;
 
-/// Returns the settings with those of the entry of `model`; unchanged if there is none.
+/// Returns the settings with those of the entry of the model in use; unchanged if there is none.
 pub fn applied(
     settings: &Settings,
     environment: &Environment,
-    model: Option<&str>,
-    server_is_named: bool,
+    wishes: &EndpointOptions<'_>,
 ) -> Result<Settings, KeyError> {
     let mut applied = settings.clone();
-    let wanted = model
-        .map(str::to_owned)
-        .or_else(|| environment.value("QWEN_MODEL"))
-        .or_else(|| environment.value("OPENAI_MODEL"))
-        .or_else(|| settings.model.name.as_ref().map(|name| name.value.clone()));
-    let Some(model) = wanted else { return Ok(applied) };
-    let model = model.trim();
-    let Some((protocol, entry)) = find(&settings.model.providers, model) else { return Ok(applied) };
+    let Some((model, _)) = named_model(wishes, environment, settings) else { return Ok(applied) };
+    let Some((protocol, entry)) = find(&settings.model.providers, &model) else { return Ok(applied) };
     let origin = settings
         .entries
         .iter()
@@ -41,8 +34,8 @@ pub fn applied(
         message: format!("{origin}: modelProviders.{protocol} `{model}`: {message}"),
         hint: hint.to_owned(),
     };
-    let server_is_named =
-        server_is_named || ["QWEN_BASE_URL", "OPENAI_BASE_URL"].iter().any(|name| environment.value(name).is_some());
+    let server_is_named = wishes.base_url.is_some()
+        || ["QWEN_BASE_URL", "OPENAI_BASE_URL"].iter().any(|name| environment.value(name).is_some());
     if protocol != "openai" && !server_is_named {
         return Err(error(
             Exit::Config,
@@ -139,7 +132,7 @@ mod tests {
     #[test]
     fn the_entry_of_the_model_gives_server_key_and_configuration() {
         let applied =
-            applied(&settings(), &Environment::with(&[("A_KEY", "k"), ("QWEN_MODEL", "a")]), None, false).unwrap();
+            applied(&settings(), &Environment::with(&[("A_KEY", "k"), ("QWEN_MODEL", "a")]), &flags(None)).unwrap();
         assert_eq!(applied.model.base_url.unwrap().value, "https://a.example/v1");
         assert_eq!(applied.auth.provider_key.unwrap().value, "k");
         assert_eq!(applied.generation.timeout_ms.unwrap().value, 5);
@@ -149,24 +142,43 @@ mod tests {
     #[test]
     fn a_server_that_is_named_gets_no_key_of_an_entry() {
         let named = Environment::with(&[("A_KEY", "k"), ("OPENAI_BASE_URL", "https://b.example/v1")]);
-        let applied = applied(&settings(), &named, Some("a"), false).unwrap();
+        let applied = applied(&settings(), &named, &flags(Some("a"))).unwrap();
         assert!(applied.model.base_url.is_none() && applied.auth.provider_key.is_none());
+    }
+
+    fn flags(model: Option<&str>) -> EndpointOptions<'_> {
+        EndpointOptions { model, ..EndpointOptions::default() }
+    }
+
+    #[test]
+    fn the_entry_of_a_recipes_model_sets_the_server() {
+        let keys = [("A_KEY", "k")];
+        let recipe = EndpointOptions { recipe_model: Some("a"), ..EndpointOptions::default() };
+        let mut settings = settings();
+        settings.model.name = Some(Valued::new("local".into(), Origin::Default));
+        let url = |wishes: EndpointOptions<'_>, variables: &[(&str, &str)]| {
+            let applied = applied(&settings, &Environment::with(variables), &wishes).unwrap();
+            applied.model.base_url.unwrap().value
+        };
+        let (of_a, of_local) = (url(flags(Some("a")), &keys), url(flags(Some("local")), &[]));
+        assert_eq!((url(recipe.clone(), &keys), url(flags(None), &keys)), (of_a, of_local.clone()));
+        assert_eq!(url(recipe, &[keys[0], ("QWEN_MODEL", "local")]), of_local);
     }
 
     #[test]
     fn an_entry_without_a_key_gets_none_of_the_environment() {
         let applied =
-            applied(&settings(), &Environment::with(&[("OPENAI_API_KEY", "k")]), Some("local"), false).unwrap();
+            applied(&settings(), &Environment::with(&[("OPENAI_API_KEY", "k")]), &flags(Some("local"))).unwrap();
         assert_eq!(applied.auth.provider_key.unwrap().value, "");
     }
 
     #[test]
     fn what_cannot_be_used_is_said() {
-        let problem = |model: &str| applied(&settings(), &Environment::with(&[]), Some(model), false).unwrap_err();
+        let problem = |model: &str| applied(&settings(), &Environment::with(&[]), &flags(Some(model))).unwrap_err();
         assert_eq!(problem("a").exit, Exit::Auth);
         assert!(problem("a").message.contains("A_KEY"));
         assert!(problem("c").message.contains("chat completions"));
         assert!(problem("broken").message.contains("generationConfig.timeout"));
-        assert_eq!(applied(&settings(), &Environment::with(&[]), Some("other"), false).unwrap(), settings());
+        assert_eq!(applied(&settings(), &Environment::with(&[]), &flags(Some("other"))).unwrap(), settings());
     }
 }

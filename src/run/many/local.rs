@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
+use tokio::process::Command;
 use tokio::sync::oneshot;
 
 use crate::cli::RunArgs;
-use crate::git::Program;
 use crate::model::local::{self, LocalError};
 use crate::run::error::{Failure, SetupError};
 use crate::run::place::Place;
+use crate::sandbox::beside;
 use crate::settings::Environment;
 
 /// The server of a batch, which lives no longer than this.
@@ -26,8 +27,7 @@ impl Beside {
     pub fn start(arguments: &RunArgs, environment: &Environment, place: &Place) -> Result<Option<Beside>, Failure> {
         let Some(model) = &arguments.model.local else { return Ok(None) };
         let model = environment.cwd.join(model);
-        let program = place.checkout.programs.find(local::PROGRAM).ok();
-        let program = program.as_ref().map(Program::path).map(Path::to_path_buf);
+        let program = beside::server(local::PROGRAM, &place.checkout.programs, &environment.variables);
         let (tell, told) = channel();
         let (end, ended) = oneshot::channel();
         let work = move || serve(&model, program, ended, |started| drop(tell.send(started)));
@@ -60,13 +60,13 @@ impl Drop for Beside {
 /// Runs the server until the other end of `ended` is gone.
 fn serve(
     model: &Path,
-    program: Option<PathBuf>,
+    program: Option<(PathBuf, Command)>,
     ended: oneshot::Receiver<()>,
     tell: impl Fn(Result<(String, String), LocalError>),
 ) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
     runtime.block_on(async {
-        match local::start(model, program.as_deref(), crate::sandbox::ending_with_us, &|_| {}).await {
+        match local::start(model, program, &|_| {}).await {
             Ok(server) => {
                 tell(Ok((server.base_url.clone(), server.model.clone())));
                 let _gone = ended.await;

@@ -231,8 +231,7 @@ fn endpoint(
     let Shared { settings, environment, .. } = shared;
     let key_file = key_file(arguments, environment)?;
     let wishes = wishes(arguments, key_file.as_ref(), recorded, recipe);
-    let settings = providers::applied(settings, environment, wishes.model, wishes.base_url.is_some())
-        .map_err(ConnectError::Key)?;
+    let settings = providers::applied(settings, environment, &wishes).map_err(ConnectError::Key)?;
     let endpoint = keys::resolve(&wishes, environment, &settings).map_err(ConnectError::Key)?;
     Ok((settings, endpoint))
 }
@@ -308,6 +307,7 @@ fn wishes<'a>(
         allow_http: flags.allow_http,
         model: flags.model.as_deref().or(recorded.map(|header| header.model.as_str())),
         recipe_model: recipe.name.as_ref().map(|name| name.as_str()),
+        local: flags.local.is_some(),
         offline: recorded.is_some(),
     }
 }
@@ -365,7 +365,9 @@ fn configure(
     };
     reasoning(config, settings);
     config.generation.cache_marks = settings.generation.enable_cache_control.as_ref().is_none_or(|marks| marks.value);
-    for (name, value) in &settings.generation.custom_headers {
+    // Those of the settings are for another server than that of `--local`, and may hold its key.
+    let headers = settings.generation.custom_headers.iter().filter(|_| flags.local.is_none());
+    for (name, value) in headers {
         config.connection.headers.push((name.clone(), value.as_str().unwrap_or_default().to_owned()));
     }
     config.known.context_window = settings.generation.context_window_size.as_ref().map(|window| window.value);
