@@ -154,8 +154,13 @@ fn open(path: &Path) -> io::Result<File> {
 fn within(bytes: Vec<u8>, most: u64) -> io::Result<Vec<u8>> {
     match u64::try_from(bytes.len()).is_ok_and(|length| length <= most) {
         true => Ok(bytes),
-        false => Err(Error::new(ErrorKind::FileTooLarge, format!("it is larger than {}", size(most)))),
+        false => Err(too_large(most)),
     }
+}
+
+/// Returns the error for more than `most` bytes.
+pub fn too_large(most: u64) -> Error {
+    Error::new(ErrorKind::FileTooLarge, format!("it is larger than {}", size(most)))
 }
 
 fn text(bytes: Vec<u8>) -> io::Result<String> {

@@ -191,3 +191,48 @@ fn the_prompt_that_is_shown_is_the_one_that_is_sent() {
     assert_eq!(shown["prompt"], sent);
     assert!(shown["prompt"].as_str().unwrap().contains("```\nbad\n```"), "{shown}");
 }
+
+#[test]
+fn a_new_recipe_is_written_in_the_checkout_or_not_at_all() {
+    use std::os::unix::fs::symlink;
+    for (link, target) in [(".qwen/recipes", "../../outside"), (".qwen", "../outside"), (".qwen", ".git")] {
+        let project = Project::new().git();
+        let outside = project.beside("outside");
+        std::fs::create_dir(&outside).unwrap();
+        let at = project.root().join(link);
+        std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+        symlink(target, &at).unwrap();
+        let outcome = project.qwen(&["recipe", "new", "tidy"]);
+        assert_ne!(outcome.code, 0, "{link}: {}", outcome.stdout);
+        assert!(outcome.stderr.contains("is a link in the checkout that"), "{}", outcome.stderr);
+        assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+        assert!(!project.root().join(".git/recipes").exists());
+    }
+}
+
+#[test]
+fn a_recipe_of_a_checkout_that_is_not_trusted_does_not_choose_the_model() {
+    let text = "recipe: 1\nname: tidy\ndescription: d\nmodel: {name: expensive, temperature: 0.25}\nprompt: p\nneeds: {read: []}\noutput: {kind: text}\nlimits: {cost_usd: 1}\n";
+    let project = Project::new()
+        .file(".qwen/recipes/tidy.yaml", text)
+        .git()
+        .model(["a", "b", "c", "d", "e"].map(say))
+        .env("QWEN_MODEL", "");
+    std::fs::create_dir(project.home().join(".qwen")).unwrap();
+    std::fs::write(project.home().join(".qwen/settings.json"), r#"{"model": {"name": "mine"}}"#).unwrap();
+    std::fs::write(project.beside("tidy.yaml"), text).unwrap();
+    for (flags, model) in [
+        (&["--recipe", "tidy"][..], "mine"),
+        (&["--recipe", ".qwen/recipes/tidy.yaml"], "mine"),
+        (&["--recipe", "tidy", "--trust-checkout"], "expensive"),
+        (&["--recipe", "tidy", "--trusted-ref", "HEAD"], "expensive"),
+        (&["--recipe", "../tidy.yaml"], "expensive"),
+    ] {
+        let outcome = project.run(flags);
+        assert_eq!(outcome.code, 0, "{flags:?}: {}", outcome.stderr);
+        let request = project.server().requests().last().unwrap().clone();
+        assert_eq!((&request["model"], &request["temperature"]), (&json!(model), &json!(0.25)), "{flags:?}");
+        let warns = outcome.stderr.contains("the model `expensive` is not used");
+        assert_eq!(warns, model == "mine", "{flags:?}: {}", outcome.stderr);
+    }
+}

@@ -139,6 +139,8 @@ pub enum Code {
     W110,
     /// Most of the prompt is the same for all items, and the provider's Batch API has no cache.
     W111,
+    /// A recipe of a checkout that is not trusted names the model.
+    W112,
 }
 
 impl Code {
@@ -170,6 +172,7 @@ impl Code {
             Code::W109 => "put what differs last: the text before it is cached for all items",
             Code::W110 => "read the files below `context` and write `needs: {tools: []}`, or remove `cache`",
             Code::W111 => "leave out --api batch if the server caches prompts: that costs less",
+            Code::W112 => "name it with --model or in your own settings, or trust the checkout: `qwen policy trust`",
             Code::P001 | Code::P002 | Code::P003 | Code::P004 | Code::N001 | Code::N002 => return None,
         })
     }

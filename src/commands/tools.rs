@@ -19,6 +19,7 @@ use crate::path::RelPath;
 use crate::policy::{Facts, Policy};
 use crate::run::Failure;
 use crate::run::place::Place;
+use crate::run::recipe::fences;
 use crate::run::rules::judge::judge_change;
 use crate::run::rules::policy_layers::PolicySelection;
 use crate::run::runner::Runner;
@@ -74,6 +75,7 @@ async fn registry(
         top: place.top(),
         project: trusted.source(),
         bare: false,
+        fence_secret: fences::secret(None)?,
     };
     let found = tools(&wanted, &place.workspace, runner).await;
     super::mcp::warn(&found.warnings, err);

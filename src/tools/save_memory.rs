@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::common::names;
 use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
+use crate::bounded;
 use crate::change::Entry;
 use crate::change::diff;
 use crate::change::text::{Decoded, LineEnd};
@@ -83,7 +84,7 @@ impl Call for MemoryCall {
             let shown = names::shown(cx, given);
             let failed = |error: WorkspaceError| names::file_error(&error, &shown);
             let path = grant.writable(given).ok_or_else(|| failed(WorkspaceError::NotGranted(given.into())))?;
-            let (before, executable) = match cx.workspace.entry(path).map_err(failed)? {
+            let (before, executable) = match cx.workspace.entry_within(path, bounded::PROMPT).map_err(failed)? {
                 Entry::File { content, executable } => match Decoded::from_bytes(&content) {
                     Some(decoded) => (decoded, executable),
                     None => return Err(ToolError::failed(format!("{shown} is not a text file"))),

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 use super::common::names;
 use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
+use crate::bounded;
+use crate::change::Entry;
 use crate::change::text::Decoded;
 use crate::path::{RelPath, Tree as _};
 use crate::policy::{Access, Grant};
@@ -17,6 +19,8 @@ use crate::workspace::disk::Disk;
 const FOLDER: &str = ".qwen/skills";
 /// Characters of a skill's description that every request carries.
 const DESCRIPTION: usize = 100;
+/// Maximum skills, and agents, of a project.
+pub const MOST: usize = 200;
 
 /// The tool, with the available skills.
 pub struct Skill {
@@ -50,11 +54,15 @@ impl Skill {
                 warnings.push(leads_out(&file.to_string()));
                 return None;
             }
-            let entry = workspace.entry(&file).ok()?;
-            let text = Decoded::from_bytes(entry.content()?)?.text;
-            Known::new(name, &text, None, "", &mut warnings)
+            match text_of(workspace.entry_within(&file, bounded::CONFIG)).transpose() {
+                Ok(text) => Known::new(name, &text?, None, "", &mut warnings),
+                Err(why) => {
+                    warnings.push(format!("{} left out: {why}", file.to_string_lossy()));
+                    None
+                }
+            }
         };
-        let own = names.into_iter().filter_map(&mut known).collect();
+        let own = names.into_iter().filter_map(&mut known).take(MOST).collect();
         Skill::together(own, home, warnings)
     }
 
@@ -79,8 +87,7 @@ impl Skill {
         let names = folder.as_ref().and_then(|folder| Disk.names(folder).ok()).unwrap_or_default();
         for name in names.into_iter().filter_map(|name| name.into_string().ok()).filter(|name| is_name(name)) {
             let text = folder.as_ref().and_then(|folder| {
-                let entry = Disk.entry(&folder.join(&name).join("SKILL.md")).ok()?;
-                Some(Decoded::from_bytes(entry.content()?)?.text)
+                text_of(Disk.entry_within(&folder.join(&name).join("SKILL.md"), bounded::CONFIG))?.ok()
             });
             if let Some(text) = text.filter(|_| skills.iter().all(|skill| skill.name != name)) {
                 skills.extend(Known::new(name, &text, Some(text.clone()), "~/", &mut warnings));
@@ -114,6 +121,18 @@ pub fn refusal(text: &str) -> Option<&'static str> {
 fn front<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let value = |line: &'a str| line.strip_prefix(key)?.trim_start().strip_prefix(':').map(str::trim);
     split_front_matter(text).0.lines().find_map(value)
+}
+
+/// Returns the text of an entry; `None` if it is not a file. The error says why it cannot be used.
+pub(super) fn text_of<E: std::error::Error>(entry: Result<Entry, E>) -> Option<Result<String, String>> {
+    match entry {
+        Ok(Entry::File { content, .. }) => {
+            Some(Decoded::from_bytes(&content).map(|text| text.text).ok_or_else(|| "it is not a text file".to_owned()))
+        }
+        Ok(Entry::Absent | Entry::Link { .. }) => None,
+        // The cause alone: the caller names the file.
+        Err(error) => Some(Err(error.source().map_or_else(|| error.to_string(), ToString::to_string))),
+    }
 }
 
 /// Says that a link of the checkout is not followed.
@@ -204,6 +223,7 @@ impl Call for SkillCall {
             let text = match self.text {
                 Some(text) => text,
                 None => {
+                    names::check_size(cx, &cx.workspace.root().join(&file), &shown)?;
                     let view = cx.workspace.read(grant, &file).map_err(|error| names::file_error(&error, &shown))?;
                     let binary = || ToolError::failed(format!("Cannot display content of binary file: {shown}"));
                     Decoded::from_bytes(&view.content).ok_or_else(binary)?.text
@@ -240,6 +260,16 @@ mod tests {
         let output = call("release").unwrap();
         assert_eq!(crate::model::Part::text_of(&output.llm_content), "# Steps\n1. tag");
         assert!(call("../release").is_err());
+    }
+
+    #[test]
+    fn a_skill_that_is_too_large_is_left_out_and_not_read() {
+        let project = Project::new(&[(".qwen/skills/small/SKILL.md", b"s"), (".qwen/skills/huge/SKILL.md", b"")]);
+        let huge = std::fs::File::options().write(true).open(project.folder.path().join(".qwen/skills/huge/SKILL.md"));
+        huge.unwrap().set_len(1 << 32).unwrap();
+        let (skill, warnings) = Skill::find(&project.workspace, Some(project.folder.path()));
+        assert_eq!(skill.unwrap().parameters()["properties"]["skill"]["enum"], json!(["small"]));
+        assert_eq!(warnings, [".qwen/skills/huge/SKILL.md left out: it is larger than 1 MiB"]);
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::skill::{MOST, text_of};
 use super::{Call, CallFuture, Effects, ToolContext, ToolError, Toolbox, TypedTool};
-use crate::change::Entry;
-use crate::change::text::Decoded;
+use crate::bounded;
 use crate::path::{RelPath, Tree as _};
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
@@ -140,7 +140,7 @@ impl AgentFile {
     pub fn find(workspace: &Workspace, home: Option<&Path>) -> (Vec<AgentFile>, Vec<String>) {
         let own = |name: &str| {
             let path = RelPath::new(format!("{FOLDER}/{name}"))?;
-            workspace.entry(&path).ok()
+            text_of(workspace.entry_within(&path, bounded::CONFIG))
         };
         let folder = RelPath::new(FOLDER).expect("it is a path below the root");
         if workspace.leads_out(&folder) {
@@ -168,7 +168,7 @@ impl AgentFile {
             }
         }
         if let Some(folder) = home.map(|home| home.join(FOLDER)) {
-            let users = |name: &str| Disk.entry(&folder.join(name)).ok();
+            let users = |name: &str| text_of(Disk.entry_within(&folder.join(name), bounded::CONFIG));
             for (file, agent) in parsed(texts(FOLDER, workspace.names(&folder), users)) {
                 match agent {
                     Ok(agent) if agents.iter().any(|known| known.name == agent.name) => {}
@@ -198,14 +198,14 @@ impl AgentFile {
 fn texts(
     folder: &str,
     names: std::io::Result<Vec<std::ffi::OsString>>,
-    entry: impl Fn(&str) -> Option<Entry>,
+    text: impl Fn(&str) -> Option<Result<String, String>>,
 ) -> Vec<(String, Result<String, String>)> {
     let names = names.unwrap_or_default().into_iter().filter_map(|name| name.into_string().ok());
     let text = |name: String| {
-        let text = entry(&name).as_ref().and_then(Entry::content).and_then(Decoded::from_bytes);
-        (format!("{folder}/{name}"), text.map(|text| text.text).ok_or_else(|| "it is not a text file".to_owned()))
+        let text = text(&name).unwrap_or_else(|| Err("it is not a text file".to_owned()));
+        (format!("{folder}/{name}"), text)
     };
-    names.filter(|name| name.ends_with(".md")).map(text).collect()
+    names.filter(|name| name.ends_with(".md")).take(MOST).map(text).collect()
 }
 
 /// Reads texts as agents; what is not a file of the directory itself is passed over.
@@ -329,6 +329,16 @@ mod tests {
         let task = Task::new(agents).unwrap();
         assert!(task.description().ends_with("list: ; mine: ; plain: ; reviewer: Reads code"));
         assert!(Task::new(Vec::new()).is_none());
+    }
+
+    #[test]
+    fn an_agent_that_is_too_large_is_left_out_and_not_read() {
+        let project = Project::new(&[(".qwen/agents/small.md", b"You do things.\n"), (".qwen/agents/huge.md", b"")]);
+        let huge = std::fs::File::options().write(true).open(project.folder.path().join(".qwen/agents/huge.md"));
+        huge.unwrap().set_len(1 << 32).unwrap();
+        let (agents, warnings) = AgentFile::find(&project.workspace, None);
+        assert_eq!(agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>(), ["small"]);
+        assert_eq!(warnings, [".qwen/agents/huge.md: it is larger than 1 MiB"]);
     }
 
     #[test]

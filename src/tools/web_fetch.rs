@@ -23,12 +23,13 @@ const PAGES: usize = 20;
 /// The tool, with what a fetch may do.
 pub struct WebFetch {
     limits: Arc<Limits>,
+    secret: Arc<[u8]>,
 }
 
 impl WebFetch {
-    /// Makes the tool.
-    pub fn new(limits: Limits) -> WebFetch {
-        WebFetch { limits: Arc::new(limits) }
+    /// Makes the tool. The marks around pages are made with `secret`.
+    pub fn new(limits: Limits, secret: &[u8]) -> WebFetch {
+        WebFetch { limits: Arc::new(limits), secret: secret.into() }
     }
 }
 
@@ -64,7 +65,13 @@ impl TypedTool for WebFetch {
             return Err(ToolError::arguments(format!("at most {PAGES} URLs are fetched by one call")));
         }
         let format = args.format.unwrap_or(Format::Auto);
-        Ok(Box::new(FetchCall { urls, prompt, format, limits: Arc::clone(&self.limits) }))
+        Ok(Box::new(FetchCall {
+            urls,
+            prompt,
+            format,
+            limits: Arc::clone(&self.limits),
+            secret: Arc::clone(&self.secret),
+        }))
     }
 }
 
@@ -81,6 +88,7 @@ struct FetchCall {
     prompt: Option<String>,
     format: Format,
     limits: Arc<Limits>,
+    secret: Arc<[u8]>,
 }
 
 impl Call for FetchCall {
@@ -112,7 +120,7 @@ impl Call for FetchCall {
             for (url, page) in self.urls.iter().zip(&pages) {
                 match page {
                     Ok((about, page)) => {
-                        text.push_str(&format!("Content of {url} ({about}). {}", fence(page, &mut room)))
+                        text.push_str(&format!("Content of {url} ({about}). {}", fence(page, &self.secret, &mut room)))
                     }
                     Err(error) => text.push_str(&format!("Error for {url}: {}\n", error.message)),
                 }

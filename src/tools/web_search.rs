@@ -25,12 +25,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The tool, with the providers that have a key; the first is used if a call names none.
 pub struct WebSearch {
     providers: Vec<Arc<dyn Provider>>,
+    secret: Arc<[u8]>,
 }
 
 impl WebSearch {
-    /// Makes the tool; `None` without a provider.
-    pub fn new(providers: Vec<Arc<dyn Provider>>) -> Option<WebSearch> {
-        (!providers.is_empty()).then_some(WebSearch { providers })
+    /// Makes the tool; `None` without a provider. The marks around results are made with `secret`.
+    pub fn new(providers: Vec<Arc<dyn Provider>>, secret: &[u8]) -> Option<WebSearch> {
+        (!providers.is_empty()).then_some(WebSearch { providers, secret: secret.into() })
     }
 }
 
@@ -57,7 +58,7 @@ impl TypedTool for WebSearch {
         let named = args.provider.as_deref();
         let provider = self.providers.iter().find(|provider| named.is_none_or(|named| provider.name() == named));
         let provider = provider.ok_or_else(|| ToolError::arguments("unknown search provider"))?;
-        Ok(Box::new(SearchCall { query, provider: Arc::clone(provider) }))
+        Ok(Box::new(SearchCall { query, provider: Arc::clone(provider), secret: Arc::clone(&self.secret) }))
     }
 }
 
@@ -71,6 +72,7 @@ pub struct SearchArgs {
 struct SearchCall {
     query: String,
     provider: Arc<dyn Provider>,
+    secret: Arc<[u8]>,
 }
 
 impl Call for SearchCall {
@@ -95,12 +97,12 @@ impl Call for SearchCall {
                 .read(&answer.map_err(failed)?)
                 .ok_or_else(|| failed("a response without results".into()))?;
             let count = found.results.len();
-            Ok(ToolOutput::text(shown(&self.query, name, &found), format!("{count} results by {name}")))
+            Ok(ToolOutput::text(shown(&self.query, name, &found, &self.secret), format!("{count} results by {name}")))
         })
     }
 }
 
-fn shown(query: &str, provider: &str, found: &Found) -> String {
+fn shown(query: &str, provider: &str, found: &Found, secret: &[u8]) -> String {
     if found.answer.is_none() && found.results.is_empty() {
         return format!("No search results found for query: \"{query}\" (via {provider})");
     }
@@ -109,7 +111,7 @@ fn shown(query: &str, provider: &str, found: &Found) -> String {
         text.push_str(&format!("{}. {}\n   {}\n   {}\n", at + 1, result.title, result.snippet, result.url));
     }
     let mut room = CHARS;
-    format!("Web search results for \"{query}\" (via {provider}). {}", fence(&text, &mut room))
+    format!("Web search results for \"{query}\" (via {provider}). {}", fence(&text, secret, &mut room))
 }
 
 /// Sends a question without following redirects: they would carry the key elsewhere.
@@ -173,7 +175,7 @@ mod tests {
         let (found, warnings) = providers(settings.as_object().unwrap(), &Environment::default());
         assert_eq!(warnings, Vec::<String>::new());
         let mut toolbox = Toolbox::default();
-        toolbox.add(WebSearch::new(found).unwrap());
+        toolbox.add(WebSearch::new(found, b"s").unwrap());
         let arguments = Map::from_iter([("q".to_owned(), Value::from("a b&c"))]);
         let output = Project::new(&[]).call_of(&toolbox, "web_search", arguments, &NoRunner).unwrap();
         let text = Part::text_of(&output.llm_content);
@@ -184,6 +186,6 @@ mod tests {
 
     #[test]
     fn without_a_provider_there_is_no_tool() {
-        assert!(WebSearch::new(providers(&Map::new(), &Environment::default()).0).is_none());
+        assert!(WebSearch::new(providers(&Map::new(), &Environment::default()).0, b"s").is_none());
     }
 }

@@ -25,6 +25,14 @@ impl Disk {
             Some(Node::Link(target)) => Ok(Entry::Link { target: OsString::from(target).into_vec() }),
         }
     }
+
+    /// Returns what is at a path, as [`Disk::entry`] does; a file of more than `most` bytes is an error and not read.
+    pub fn entry_within(&self, path: &Path, most: u64) -> io::Result<Entry> {
+        match self.look(path)? {
+            Some(Node::File { size, .. }) if size > most => Err(bounded::too_large(most)),
+            _ => self.entry(path),
+        }
+    }
 }
 
 impl Tree for Disk {

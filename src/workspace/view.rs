@@ -148,6 +148,16 @@ impl Workspace {
             .map_err(|cause| WorkspaceError::Io { path: path.as_path().into(), cause })
     }
 
+    /// Returns what is at a path, as [`Workspace::entry`] does; a file of more than `most` bytes is an error and not read.
+    pub fn entry_within(&self, path: &RelPath, most: u64) -> Result<Entry, WorkspaceError> {
+        match self.look(&path.under(&self.root)) {
+            Ok(Some(Node::File { size, .. })) if size > most => {
+                Err(WorkspaceError::Io { path: path.as_path().into(), cause: bounded::too_large(most) })
+            }
+            _ => self.entry(path),
+        }
+    }
+
     /// Reads a file that the call declared to read.
     pub fn read(&self, grant: &Grant, given: &Path) -> Result<FileView, WorkspaceError> {
         if let Some(outside) = grant.readable_outside(given) {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::agent::invoke::PolicyCheck;
 use crate::base::trace::Trace;
+use crate::bounded;
 use crate::change::Entry;
 use crate::change::diff::text_of;
 use crate::event::{Event, VerifyOutcome};
@@ -212,7 +213,7 @@ fn verdict(problems: Vec<String>) -> Done {
 
 /// Returns the text of a file, or a message if there is none.
 fn text(workspace: &Workspace, path: &RelPath) -> Result<String, String> {
-    match workspace.entry(path) {
+    match workspace.entry_within(path, bounded::PRODUCT) {
         Ok(Entry::File { content, .. }) => Ok(String::from_utf8_lossy(&content).into_owned()),
         Ok(Entry::Absent) => Err(format!("{path} does not exist")),
         Ok(Entry::Link { .. }) => Err(format!("{path} is a link")),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::agent::invoke::PolicyCheck;
 use crate::base::CliError;
+use crate::bounded;
 use crate::change::Entry;
 use crate::cli::run::{FromHook, FromJob};
 use crate::git::repository::Repository;
@@ -286,7 +287,7 @@ impl Gatherer<'_> {
                 format!("{}; {hint}", denial.reason),
             )
         })?;
-        match self.workspace.entry(path) {
+        match self.workspace.entry_within(path, bounded::PRODUCT) {
             // A missing file is empty: `on_empty` decides.
             Ok(Entry::Absent) => Ok(String::new()),
             Ok(Entry::File { content, .. }) => Ok(String::from_utf8_lossy(&content).into_owned()),

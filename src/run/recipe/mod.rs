@@ -4,7 +4,7 @@ pub mod answer_cache;
 pub mod answers;
 pub mod checks;
 pub mod diff;
-mod fences;
+pub mod fences;
 pub mod finishing;
 pub mod from_hook;
 pub mod gather;
@@ -12,6 +12,7 @@ mod github;
 pub mod parts;
 mod project;
 mod since;
+mod trusted;
 pub mod verification;
 
 use std::collections::BTreeMap;
@@ -47,9 +48,6 @@ use crate::run::rules::trust::{Source, Trusted};
 /// The directory of a project's recipes.
 const FOLDER: &str = ".qwen/recipes";
 
-/// The secret of fences if a conversation must be the same on every machine.
-const CONSTANT_SECRET: &[u8] = b"recorded";
-
 /// A recipe that is bound to this run.
 pub struct Active {
     /// The recipe.
@@ -82,7 +80,8 @@ pub struct RecipeContext<'a> {
 impl RecipeContext<'_> {
     /// Finds and checks a recipe by its name or path on the command line.
     pub fn find(&self, word: &str) -> Result<Recipe, RecipeError> {
-        self.with_library(|library| library.load(word)).map_err(RecipeError::Wrong)
+        let recipe = self.with_library(|library| library.load(word)).map_err(RecipeError::Wrong)?;
+        Ok(self.without_foreign_model(recipe))
     }
 
     /// Reads the text of a file that a flag names.
@@ -93,24 +92,6 @@ impl RecipeContext<'_> {
     /// Returns where the project's recipes are read from.
     fn source(&self) -> Source<'_> {
         self.tree.map_or_else(|| self.trusted.source(), Source::Commit)
-    }
-
-    /// Tells whether the project's recipes count as the operator's: they are read from a trusted commit or checkout.
-    fn counts(&self) -> bool {
-        self.trusted.checkout || matches!(self.source(), Source::Commit(_))
-    }
-
-    /// Tells whether a recipe may read values from the environment: always on a person's machine; in CI for the user's
-    /// recipes, built-in ones, those outside the checkout, and the checkout's if it is trusted. Any other could put the
-    /// secrets of a job into its prompt.
-    fn may_read_variables(&self, recipe: &Recipe) -> bool {
-        let source = recipe.source.as_str();
-        let own = ["builtin:", "~/.qwen/recipes/"].iter().any(|start| source.starts_with(start));
-        let outside = || {
-            let path = self.environment.cwd.join(source);
-            path.canonicalize().is_ok_and(|real| !real.starts_with(self.top))
-        };
-        !self.environment.is_ci() || self.counts() || own || !source.starts_with(".qwen/recipes/") && outside()
     }
 
     /// Calls with the places where recipes are looked for. On a person's own machine a checkout's recipes are always
@@ -196,8 +177,7 @@ pub async fn load(
         Some(path) => params_file(path, surroundings, standard_input.as_deref())?,
     };
     let sources = Sources { flags: flags.params.clone(), file, items: Map::new() };
-    let recorded = arguments.test.record.is_some() || arguments.test.replay.is_some();
-    let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fences::secret(surroundings.state)? };
+    let secret = fences::of_run(arguments, surroundings.state)?;
     let given = (standard_input, arguments.from_job.command.clone());
     surroundings.bound(recipe, &sources, given, secret, (run_id, date)).map(Some).map_err(Failure::from)
 }
@@ -216,15 +196,14 @@ pub fn bind_item(
         Some(path) => params_file(path, surroundings, None)?,
     };
     let sources = Sources { flags: flags.params.clone(), file, items: values.clone() };
-    let recorded = arguments.test.record.is_some() || arguments.test.replay.is_some();
-    let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fences::secret(surroundings.state)? };
+    let secret = fences::of_run(arguments, surroundings.state)?;
     surroundings.bound(recipe, &sources, (None, None), secret, run)
 }
 
 impl RecipeContext<'_> {
     /// Binds parameters for inspection; nothing is run.
     pub fn bind(&self, recipe: Recipe, sources: &Sources) -> Result<Active, RecipeError> {
-        self.bound(recipe, sources, (None, None), CONSTANT_SECRET.to_vec(), ("00000000", "2026-01-01"))
+        self.bound(recipe, sources, (None, None), fences::CONSTANT.to_vec(), ("00000000", "2026-01-01"))
     }
 
     /// Binds parameters, and finds the commands of the project that templates name.

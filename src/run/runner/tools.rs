@@ -9,7 +9,7 @@ use crate::prompt::context_files::Library as _;
 use crate::settings::{Environment, Settings};
 use crate::tool_name::{DISCOVERED, ToolId, tool_named};
 use crate::tools::discovered::{Commands, Discovered, discover};
-use crate::tools::skill::Skill;
+use crate::tools::skill::{MOST, Skill};
 use crate::tools::task::{AgentFile, Task};
 use crate::tools::web::fetch::Limits;
 use crate::tools::web::providers::providers;
@@ -40,6 +40,8 @@ pub struct ToolOptions<'a> {
     pub project: Source<'a>,
     /// Whether files of agents and skills are ignored (`--bare`).
     pub bare: bool,
+    /// The secret of the run for the marks around texts of others.
+    pub fence_secret: Vec<u8>,
 }
 
 /// The tools of a run.
@@ -58,10 +60,10 @@ pub struct Tools {
 pub async fn tools(options: &ToolOptions<'_>, workspace: &Arc<Workspace>, runner: &dyn CommandRunner) -> Tools {
     let mut found =
         Tools { registry: Toolbox::of_built_ins(), agents: Vec::new(), discovered: Vec::new(), warnings: Vec::new() };
-    found.registry.add(WebFetch::new(Limits::of(options.policy)));
+    found.registry.add(WebFetch::new(Limits::of(options.policy), &options.fence_secret));
     let (searched, incomplete) = providers(&options.settings.tools.web_search, options.environment);
     found.warnings.extend(incomplete);
-    if let Some(search) = WebSearch::new(searched) {
+    if let Some(search) = WebSearch::new(searched, &options.fence_secret) {
         found.registry.add(search);
     }
     let home = Some(Path::new(options.home)).filter(|home| home.is_absolute());
@@ -154,8 +156,6 @@ fn of_commit(
     folder: &str,
     ending: &str,
 ) -> Vec<(String, Result<String, String>)> {
-    /// Maximum files that are read.
-    const MOST: usize = 200;
     let Some(library) = Folder::of_project(options.project, options.top, options.home, options.policy) else {
         return Vec::new();
     };

@@ -9,6 +9,7 @@ use super::input::Input;
 use super::item::Rules;
 use super::toolbox::RunTools;
 use crate::base::trace::Trace;
+use crate::bounded;
 use crate::cli::RunArgs;
 use crate::cli::prompt::Prompt;
 use crate::event::{Event, Named, ReportFacts, RunStarted};
@@ -278,7 +279,7 @@ impl Setup {
         if let (Some(right), Some(repository)) = (right, &stage.repository) {
             return from_hook::text_at(&repository.git(), right, repository, &path);
         }
-        let entry = stage.workspace.entry(&path).ok()?;
+        let entry = stage.workspace.entry_within(&path, bounded::PRODUCT).ok()?;
         entry.content().map(|content| String::from_utf8_lossy(content).into_owned())
     }
 

@@ -12,6 +12,7 @@ use crate::policy::Access;
 use crate::policy::lists::ToolEntry;
 use crate::run::error::Failure;
 use crate::run::recipe::answers::AnswerSpec;
+use crate::run::recipe::fences;
 use crate::run::runner::Runner;
 use crate::run::runner::servers;
 use crate::run::runner::tools;
@@ -52,6 +53,7 @@ impl RunTools {
             top: shared.place.top(),
             project: shared.trusted.source(),
             bare: item.arguments.context.bare,
+            fence_secret: fences::of_run(&item.arguments, None)?,
         };
         let found = tools::tools(&wanted, &item.workspace, runner).await;
         let tools::Tools { mut registry, agents, discovered, warnings } = found;
