@@ -341,7 +341,7 @@ pub struct ChangeArgs {
     /// Checks.
     #[command(flatten)]
     pub checks: CheckArgs,
-    /// Commit message [default: made from the prompt]
+    /// Commit message [default: the recipe's subject, or the answer]
     #[arg(long, value_name = "TEXT", value_parser = not_blank)]
     pub message: Option<String>,
     /// Sign the commit with git's configured key
