@@ -99,3 +99,20 @@ fn the_first_command_of_the_readme_prints_its_patch_and_changes_nothing() {
     assert!(outcome.stdout.contains("+    return f\"Hello, {name}!\""), "{}", outcome.stdout);
     assert!(project.read("fixtures/projects/greeting/greeting.py").contains("Helo"));
 }
+
+#[test]
+fn a_recording_whose_request_was_edited_is_66_with_file_and_line() {
+    let tasks = tasks();
+    let task = tasks.iter().find(|task| cassette(&task.name).exists()).unwrap();
+    let recorded = std::fs::read_to_string(cassette(&task.name)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("edited.jsonl");
+    let edited = recorded.replacen("You are qwen", "You are Qwen", 1);
+    assert_ne!(edited, recorded);
+    std::fs::write(&file, edited).unwrap();
+    let (outcome, _) = replay(task, &file);
+    assert_eq!(outcome.code, 66, "{}", outcome.stderr);
+    let line = recorded.lines().position(|line| line.contains("You are qwen")).unwrap() + 1;
+    let place = format!("edited.jsonl:{line}: the request was edited after it was recorded");
+    assert!(outcome.stderr.contains(&place), "{}", outcome.stderr);
+}

@@ -108,6 +108,12 @@ pub enum CassetteError {
         /// What is wrong.
         problem: String,
     },
+    /// A request is not the one that was recorded.
+    #[error("the request was edited after it was recorded; its `sha256` is that of another body")]
+    Edited {
+        /// In which line, from 1.
+        line: usize,
+    },
     /// Another version wrote it.
     #[error(
         "the cassette has version {0} of the format and this program reads {VERSION}; record it again with --record"
@@ -388,6 +394,10 @@ impl Player {
             {
                 return Err(CassetteError::Line { line: index + 1, problem: "a chunk is not base64".to_owned() });
             }
+            // What a reader sees is what is compared.
+            if sha256(exchange.request.body.to_string().as_bytes()) != exchange.request.sha256 {
+                return Err(CassetteError::Edited { line: index + 1 });
+            }
             exchanges.push(exchange);
         }
         // Requests in parallel are written when their answers end.
@@ -435,8 +445,7 @@ impl Player {
         }
         let body = canonical(&request.body, &self.masks);
         if sha256(body.to_string().as_bytes()) != recorded.sha256 {
-            let place = first_difference(&recorded.body, &body)
-                .unwrap_or_else(|| "the recorded body was changed by hand".to_owned());
+            let place = first_difference(&recorded.body, &body).unwrap_or_else(|| "it differs".to_owned());
             return Err(TransportError::Mismatch(format!("request {}: {place}", exchange.n)));
         }
         *next += 1;

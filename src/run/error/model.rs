@@ -40,6 +40,16 @@ pub enum ConnectError {
         /// The cause.
         cause: std::io::Error,
     },
+    /// A recording was edited.
+    #[error("--replay {path}:{line}: {why}")]
+    Edited {
+        /// The file.
+        path: String,
+        /// The line, from 1.
+        line: usize,
+        /// Why.
+        why: String,
+    },
     /// A recording is wrong.
     #[error("--replay {path}: {why}")]
     Recording {
@@ -62,6 +72,7 @@ impl CliError for ConnectError {
             ConnectError::Key(error) => error.exit,
             ConnectError::KeyFile { .. } => Exit::Auth,
             ConnectError::CaFile(_) => Exit::Config,
+            ConnectError::Edited { .. } => Exit::Replay,
             ConnectError::Script { .. } | ConnectError::Replay { .. } | ConnectError::Recording { .. } => Exit::Input,
             ConnectError::Unnamed(error) => match &error.class {
                 ErrorClass::Network | ErrorClass::Timeout(_) | ErrorClass::Overloaded { .. } => Exit::Unavailable,
@@ -81,7 +92,7 @@ impl CliError for ConnectError {
             ConnectError::CaFile(_) => Some("name a PEM file"),
             ConnectError::Script { .. } => Some("correct the script"),
             ConnectError::Replay { .. } => Some("name a file that --record wrote"),
-            ConnectError::Recording { .. } => Some("record it again with --record"),
+            ConnectError::Recording { .. } | ConnectError::Edited { .. } => Some("record it again with --record"),
             ConnectError::Unnamed(error) => {
                 Some(error.hint.as_deref().unwrap_or("name a model with --model or QWEN_MODEL"))
             }

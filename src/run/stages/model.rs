@@ -14,7 +14,7 @@ use crate::event::RunError;
 use crate::exit::Exit;
 use crate::model::Model;
 use crate::model::canonical::Masks;
-use crate::model::cassette::{Header, Player};
+use crate::model::cassette::{CassetteError, Header, Player};
 use crate::model::client::Client;
 use crate::model::config::{ClientConfig, Proxies, Sampling, TextToolsMode};
 use crate::policy::redact;
@@ -278,7 +278,12 @@ fn player(arguments: &RunArgs, environment: &Environment, place: &Place) -> Resu
     let text = bounded::named_text(&environment.cwd.join(path), bounded::PRODUCT);
     let text = text.map_err(|cause| ConnectError::Replay { path: shown(), cause })?;
     let player = Player::new(&text, masks(environment, place.root(), None));
-    player.map(Some).map_err(|error| ConnectError::Recording { path: shown(), why: error.to_string() })
+    player.map(Some).map_err(|error| match error {
+        CassetteError::Edited { line } => ConnectError::Edited { path: shown(), line, why: error.to_string() },
+        CassetteError::Empty | CassetteError::Line { .. } | CassetteError::Version(_) => {
+            ConnectError::Recording { path: shown(), why: error.to_string() }
+        }
+    })
 }
 
 /// Reads the file of `--api-key-file`: its name, and its text.
