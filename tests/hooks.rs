@@ -452,6 +452,34 @@ fn a_push_is_looked_at_by_what_the_remote_does_not_have() {
 }
 
 #[test]
+fn the_answer_of_a_model_that_reads_files_counts_while_they_are_the_same() {
+    let project = project(&["--pre-push"], vec![nothing(); 8]);
+    let remote = project.beside("remote.git").display().to_string();
+    must(&project, &["init", "-q", "--bare", "-b", "main", &remote]);
+    must(&project, &["remote", "add", "origin", &remote]);
+    must(&project, &["push", "-q", "origin", "main"]);
+    must(&project, &["remote", "set-head", "origin", "main"]);
+    must(&project, &["checkout", "-q", "-b", "topic"]);
+    write(&project, "a.py", "topic = 3\n");
+    must(&project, &["commit", "-q", "-a", "-m", "topic"]);
+    // Each name of the branch is pushed once, with the same commits.
+    for (number, (file, text, asked)) in [
+        ("b.py", "two = 2\n", 1),
+        ("b.py", "two = 3\n", 2),
+        ("new.py", "new = 1\n", 3),
+        ("new.py", "new = 1\n", 3),
+        ("new.py", "new = 2\n", 4),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        write(&project, file, text);
+        must(&project, &["push", "-q", "origin", &format!("topic:name-{number}")]);
+        assert_eq!(requests(&project), asked, "{number}");
+    }
+}
+
+#[test]
 fn an_installed_hook_finds_the_program_where_path_does_not_name_it() {
     let project = project(&[], [finding("credential", "token = 'abc'", "high")]);
     let script = project.read(".git/hooks/pre-commit");

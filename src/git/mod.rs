@@ -24,6 +24,7 @@ pub mod scratch_git;
 pub mod server;
 pub mod signing;
 pub mod trusted;
+mod work_tree;
 
 pub use checkout::Checkout;
 pub use children::{Whole, interrupt, is_interrupted, set_run_deadline};

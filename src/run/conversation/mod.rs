@@ -98,7 +98,7 @@ impl Conversation<'_> {
             let kept = match &prompt {
                 // An answer that continues a conversation depends on more than its prompt.
                 Some(prompt) if verification.checks.is_empty() && session.earlier.is_empty() => {
-                    setup.kept_answer(prompt)
+                    setup.kept_answer(prompt, stage)
                 }
                 Some(_) | None => None,
             };

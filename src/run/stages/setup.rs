@@ -112,6 +112,18 @@ impl CheckSpec {
     }
 }
 
+/// Tells whether a tool returns nothing that the model does not say itself.
+fn adds_nothing(tool: &ToolSpec) -> bool {
+    matches!(ToolId::named(&tool.name), Some(ToolId::StructuredOutput | ToolId::TodoWrite))
+}
+
+/// Tells whether a tool returns what files hold, and nothing else.
+fn reads_files(tool: &ToolSpec) -> bool {
+    use ToolId::{Glob, ListDirectory, ReadFile, ReadManyFiles, SearchFileContent};
+    let id = ToolId::named(&tool.name);
+    matches!(id, Some(Glob | ListDirectory | ReadFile | ReadManyFiles | SearchFileContent))
+}
+
 impl Setup {
     /// Returns the facts that the policy decides on.
     pub fn facts(&self, stage: &Stage) -> Facts {
@@ -216,20 +228,26 @@ impl Setup {
     }
 
     /// Returns the cache entry for this prompt; `None` if the recipe keeps none, and if the answer may depend on more
-    /// than the prompt: on what tools return, or on pictures. A hook asks once about the same commits.
-    pub fn kept_answer(&self, prompt: &str) -> Option<Kept> {
+    /// than the prompt: on what tools return, or on pictures. A hook asks once about the same commits: tools that read files
+    /// find the same ones.
+    pub fn kept_answer(&self, prompt: &str, stage: &Stage) -> Option<Kept> {
         let (active, folder) = (self.recipe.as_ref()?, self.answers.as_ref()?);
-        let adds_nothing =
-            |tool: &ToolSpec| matches!(ToolId::named(&tool.name), Some(ToolId::StructuredOutput | ToolId::TodoWrite));
-        let is_whole = self.input.from_hook.is_some() || self.toolbox.offered.iter().all(adds_nothing);
-        if !is_whole || !self.input.images.is_empty() {
+        let offered = &self.toolbox.offered;
+        let files = match self.input.from_hook.is_some() {
+            _ if offered.iter().all(adds_nothing) => String::new(),
+            true if offered.iter().all(|tool| adds_nothing(tool) || reads_files(tool)) => {
+                stage.repository.as_ref()?.work_tree_digest()?
+            }
+            true | false => return None,
+        };
+        if !self.input.images.is_empty() {
             return None;
         }
         let system = self.system_prompt();
         let schema = self.wanted.schema.as_ref().map(ToString::to_string).unwrap_or_default();
         let (recipe, policy) = (&active.recipe.facts().sha256, &self.rules.named.sha256);
         let model = &self.asked.client;
-        let of_prompt: &[&str] = &[recipe, policy, &model.name, &model.server, &schema, &system, prompt];
+        let of_prompt: &[&str] = &[recipe, policy, &model.name, &model.server, &schema, &system, &files, prompt];
         folder.kept(&active.recipe.file, self.input.from_hook.is_some(), of_prompt)
     }
 
