@@ -38,8 +38,22 @@ use crate::workspace::temporary_files;
 /// Variables that a test may see: what toolchains need.
 const KEPT: [&str; 5] = ["PATH", "TMPDIR", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"];
 
-/// Keys of models' servers, besides those whose names begin with ours.
-const MODEL_KEYS: [&str; 2] = ["DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY"];
+/// What names a model, its server and the key: nothing else of ours, such as the tokens of CI, is for a test.
+const OF_MODEL: [&str; 8] = [
+    "QWEN_MODEL",
+    "QWEN_BASE_URL",
+    "QWEN_API_KEY",
+    "OPENAI_MODEL",
+    "OPENAI_BASE_URL",
+    "OPENAI_API_KEY",
+    "DASHSCOPE_API_KEY",
+    "BAILIAN_CODING_PLAN_API_KEY",
+];
+
+/// Tells whether a variable is for a test with a model.
+fn is_of_model(name: &str) -> bool {
+    OF_MODEL.contains(&name) || name.to_ascii_uppercase().ends_with("_PROXY")
+}
 
 /// What a command of `checks` may take.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10 * 60);
@@ -149,12 +163,8 @@ impl CaseProject {
                 quiet.variables.insert(name.to_owned(), home.join(below).display().to_string());
             }
         }
-        let of_model = |name: &str| {
-            let names = ["QWEN_", "OPENAI_"].iter().any(|start| name.starts_with(start));
-            let is_key = MODEL_KEYS.contains(&name);
-            with_model && (names || is_key || name.to_ascii_uppercase().ends_with("_PROXY"))
-        };
-        quiet.variables.retain(|name, _| KEPT.contains(&name.as_str()) || of_model(name));
+        quiet.variables.retain(|name, _| KEPT.contains(&name.as_str()) || with_model && is_of_model(name));
+        quiet.additional.retain(|name, _| with_model && is_of_model(name));
         let path = self.programs.path_variable().to_string_lossy().into_owned();
         quiet.variables.insert("PATH".to_owned(), path);
         let home = self.temporary.path().join("home");
@@ -275,5 +285,19 @@ impl Write for Collected {
     }
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_gets_what_names_the_model_and_no_other_variable_of_ours() {
+        let passed = |name: &str| KEPT.contains(&name) || is_of_model(name);
+        assert!(["QWEN_MODEL", "QWEN_API_KEY", "OPENAI_BASE_URL", "https_proxy", "PATH"].into_iter().all(passed));
+        for name in ["QWEN_CI_TOKEN", "QWEN_GIT_TOKEN", "QWEN_POLICY", "QWEN_TRUST_CHECKOUT", "OPENAI_ORGANIZATION"] {
+            assert!(!passed(name), "{name}");
+        }
     }
 }
