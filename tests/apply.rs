@@ -279,7 +279,7 @@ fn a_standard_output_that_nobody_reads_changes_nothing_about_the_delivery() {
 }
 
 /// Many files, so that a delivery takes a while.
-fn large() -> (Project, String) {
+pub(crate) fn large() -> (Project, String) {
     let mut project = Project::new();
     for number in 0..40 {
         project = project.file(&format!("src/f{number}"), lines(0..20));

@@ -12,7 +12,7 @@ fn lines(change: &[(usize, &str)]) -> String {
     (1..=30).map(|n| text(n) + "\n").collect()
 }
 
-fn project() -> Project {
+pub(crate) fn project() -> Project {
     Project::new().file("a.txt", lines(&[])).file("b.txt", "b\n").git()
 }
 
@@ -28,7 +28,7 @@ fn patch(project: &Project, files: &[(&str, &str)]) -> String {
 }
 
 /// Returns items of which `both` touch, and the others do not.
-fn items(project: &Project) -> Vec<Ending> {
+pub(crate) fn items(project: &Project) -> Vec<Ending> {
     let one = |files: &[(&str, &str)]| patch(project, files);
     vec![
         ended("first", 0).patch(&one(&[("a.txt", &lines(&[(2, "TWO")]))])),
@@ -39,7 +39,7 @@ fn items(project: &Project) -> Vec<Ending> {
     ]
 }
 
-fn without(items: Vec<Ending>, at: usize) -> Vec<Ending> {
+pub(crate) fn without(items: Vec<Ending>, at: usize) -> Vec<Ending> {
     items.into_iter().enumerate().filter(|(number, _)| *number != at).map(|(_, item)| item).collect()
 }
 
@@ -286,4 +286,21 @@ fn the_policy_decides_about_the_combined_change() {
     ]);
     assert_eq!(outcome.code, 60, "{}{}", outcome.stdout, outcome.stderr);
     assert!(!project.root().join(".github-x").exists());
+}
+
+#[test]
+fn no_secret_is_in_the_message_of_a_batch() {
+    let project = project().env("DB_PASSWORD", "hunter2-hunter2-hunter2");
+    let out = project.beside("out");
+    let change = patch(&project, &[("b.txt", "B\n")]);
+    write_batch(&out, &[ended("of-hunter2-hunter2-hunter2", 0).patch(&change)], None);
+    let (out, message) =
+        (out.display().to_string(), "Use hunter2-hunter2-hunter2 and hunter2-hunter2-hunter2 for all of it");
+    for given in [&[][..], &["--message", message]] {
+        let done = project.qwen(&[&["batch", "deliver", &out, "--commit"], given].concat());
+        assert_eq!(done.code, 0, "{}", done.stderr);
+        let log = project.run_git(&["log", "-1", "--format=%B"]);
+        assert!(log.contains("[redacted:DB_PASSWORD]") && !log.contains("hunter2"), "{log}");
+        assert_eq!(project.qwen(&["undo"]).code, 0);
+    }
 }

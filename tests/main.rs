@@ -41,6 +41,7 @@ mod hostile;
 mod house;
 mod in_place;
 mod input;
+mod interrupted;
 mod kept_by_git;
 mod kept_runs;
 mod killed_runs;

@@ -180,3 +180,95 @@ fn a_cassette_holds_no_secret_of_the_environment_in_any_spelling() {
         }
     }
 }
+
+/// A token that is known by its shape alone.
+fn token() -> String {
+    format!("ghp_{}", "a1B2c3D4e5".repeat(4))
+}
+
+#[test]
+fn no_secret_is_in_the_message_of_a_commit() {
+    use base64::Engine as _;
+    let encoded = base64::engine::general_purpose::STANDARD.encode(SECRET);
+    let (key, token) = ("of-the-server-0123456789", token());
+    let answer = format!("Uses {SECRET} and {token}\n\nalso {encoded},\n{key}");
+    let write = || call("write_file", json!({"file_path": "other.txt", "content": "something\n"}));
+    let recipe = format!(
+        "recipe: 1\nname: r\ndescription: d\nprompt: x\nparams: {{word: {{type: string, description: d}}}}\n\
+         needs: {{read: ['**'], write: ['**']}}\noutput: {{kind: changes}}\n\
+         git: {{subject: 'Use {{{{ params.word }}}}', trailers: {{Word: '{{{{ params.word }}}}'}}}}\n"
+    );
+    let with_recipe = ["--recipe", "./r.yaml", "--param", &format!("word={SECRET}")];
+    let with_message = ["--message", &format!("{SECRET} {token} {SECRET} {token}\n\n{encoded}"), "edit it"];
+    for flags in [&["edit it"][..], &with_message, &with_recipe] {
+        for mode in [&["--commit"][..], &["--branch", "q/x"]] {
+            let project = project().file("r.yaml", &recipe).env("QWEN_API_KEY", key).model([write(), say(&answer)]);
+            let outcome = project.run(&[mode, flags].concat());
+            assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+            let message = project.run_git(&["log", "-1", "--format=%B", mode.get(1).unwrap_or(&"HEAD")]);
+            assert!(message.contains("[redacted:DB_PASSWORD]"), "{flags:?}: {message}");
+            for secret in [SECRET, key, &token, &encoded] {
+                assert!(!message.contains(secret), "{flags:?}: {secret} is in {message}");
+            }
+        }
+    }
+}
+
+/// What a run has written besides the patch, as one text.
+fn written(project: &Project, outcome: &crate::support::Outcome) -> String {
+    let mut result = outcome.result.clone();
+    result["changes"]["patch"] = json!(null);
+    let files = ["events.jsonl", "summary.md"].map(|name| std::fs::read_to_string(project.beside(name)).unwrap());
+    let without_patch = |line: &str| {
+        let mut event: serde_json::Value = serde_json::from_str(line).unwrap();
+        if let Some(changes) = event.get_mut("changes") {
+            changes["patch"] = json!(null);
+        }
+        event.to_string()
+    };
+    let events: Vec<String> = files[0].lines().map(without_patch).collect();
+    [result.to_string(), events.join("\n"), files[1].clone(), outcome.stderr.clone()].join("\n")
+}
+
+#[test]
+fn a_secret_in_the_name_of_a_new_file_is_refused_and_not_told() {
+    let token = token();
+    for name in [format!("{token}/n.txt"), format!("n-{SECRET}.txt")] {
+        let write = || call("write_file", json!({"file_path": name, "content": "x\n"}));
+        let (events, summary) = ("../events.jsonl", "../summary.md");
+        let flags = ["--events-file", events, "--summary-file", summary, "write it"];
+        for mode in ["--apply", "--commit", "--dry-run"] {
+            let project = project().model([write(), say("done")]);
+            let (before, head) = (project.tree(), project.run_git(&["rev-parse", "HEAD"]));
+            let outcome = project.run(&[&[mode][..], &flags].concat());
+            assert_eq!(outcome.code, 60, "{}", outcome.stderr);
+            assert!(outcome.stderr.contains("in its name"), "{}", outcome.stderr);
+            assert!(project.tree() == before && project.run_git(&["rev-parse", "HEAD"]) == head);
+            let told = written(&project, &outcome);
+            assert!(told.contains("file_change") && !told.contains(&token) && !told.contains(SECRET), "{told}");
+            let proposed = project.beside("result.json").display().to_string();
+            let again = project.qwen(&["apply", &proposed]);
+            assert_eq!((again.code, project.tree() == before), (60, true), "{}", again.stderr);
+            assert!(!again.stderr.contains(&token) && !again.stderr.contains(SECRET), "{}", again.stderr);
+        }
+        let policy = "version: 1\nname: x\nextends: builtin:edit\nchanges: apply\nsecrets: {on_write: allow}\n";
+        let project = project().policy(policy).model([write(), say("done")]);
+        let outcome = project.run(&[&["--apply"][..], &flags].concat());
+        assert_eq!((outcome.code, project.read(&name).as_str()), (0, "x\n"), "{}", outcome.stderr);
+        let told = written(&project, &outcome);
+        assert!(told.contains("[redacted:") && !told.contains(&token) && !told.contains(SECRET), "{told}");
+        assert!(outcome.result["changes"]["patch"].as_str().unwrap().contains(&name));
+    }
+}
+
+#[test]
+fn no_secret_is_in_the_message_of_what_is_applied() {
+    let project = project().model([edit("user = a", "user = b"), say("done")]);
+    assert_eq!(project.run(&["edit it"]).code, 0);
+    let (result, message) =
+        (project.beside("result.json").display().to_string(), format!("use {}\n\n{SECRET}", token()));
+    let applied = project.qwen(&["apply", "--commit", "--message", &message, &result]);
+    assert_eq!(applied.code, 0, "{}", applied.stderr);
+    let log = project.run_git(&["log", "-1", "--format=%B"]);
+    assert!(log.starts_with("use [redacted:github-token-") && log.contains("[redacted:DB_PASSWORD]"), "{log}");
+}

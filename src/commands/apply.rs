@@ -14,10 +14,11 @@ use crate::emit::words::{self, count};
 use crate::emit::{Appearance, Ended, Format, Mark, to_line};
 use crate::event::FileReport;
 use crate::exit::Exit;
+use crate::git::Whole;
 use crate::policy::glob::Glob;
 use crate::run::Failure;
 use crate::run::finish::apply::{Applied, Fit, Request, Rules, apply};
-use crate::run::output::masking::secrets_of;
+use crate::run::output::masking::{published, secrets_of};
 use crate::run::output::outputs::new_id;
 use crate::run::place::Place;
 use crate::run::rules::policy_layers;
@@ -34,7 +35,8 @@ pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dy
     }
     let wanted = wanted(arguments)?;
     let chosen: policy_layers::PolicySelection = place.policy(arguments.policy.as_deref(), true, environment)?;
-    let how = delivery(arguments)?;
+    let secrets = secrets_of(&chosen.policy, environment)?;
+    let how = delivery(arguments, &|text| published(text, &chosen.policy, &secrets))?;
     let undo = match &how {
         Delivery::Apply | Delivery::Commit(_) if !arguments.no_undo => Some(place.state()?.join("undo")),
         _ => None,
@@ -49,7 +51,6 @@ pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dy
         time: &time,
         outputs: None,
     };
-    let secrets = secrets_of(&chosen.policy, environment)?;
     let facts = place.facts(environment);
     let rules = Rules { policy: &chosen.policy, facts: &facts, secrets: &secrets, also: &|_| Ok(()) };
     let request = Request {
@@ -61,20 +62,25 @@ pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dy
         max_files: None,
         max_patch_bytes: None,
     };
-    let applied = apply(&request, &rules, &site)?;
+    if request.how != Delivery::DryRun {
+        Whole::to_the_end();
+    }
+    let applied = apply(&request, &rules, &site).map_err(|failure| failure.masked(&|text| rules.hide(text)))?;
+    let merged: Vec<String> = applied.merged.iter().map(|path| rules.hide(&path.to_string_lossy())).collect();
     match arguments.output_format.unwrap_or_default() {
-        Format::Text => print(out, &text(&applied, arguments, site.repository.is_some(), &appearance(environment))),
+        Format::Text => {
+            print(out, &text(&applied, &merged, arguments, site.repository.is_some(), &appearance(environment)))
+        }
         Format::Patch => super::console::print_bytes(out, &applied.delivered.patch),
         Format::Json | Format::StreamJson | Format::Result => {
-            print(out, &(to_line(&object(&applied, &run_id, site.root)) + "\n"))
+            print(out, &(to_line(&object(&applied, &merged, &run_id, site.root)) + "\n"))
         }
     }
 }
 
 /// Returns what happened as JSON.
-fn object(applied: &Applied, run_id: &str, root: &Path) -> serde_json::Value {
-    let Applied { delivered, merged, taken_back, .. } = applied;
-    let merged: Vec<String> = merged.iter().map(|path| path.to_string_lossy()).collect();
+fn object(applied: &Applied, merged: &[String], run_id: &str, root: &Path) -> serde_json::Value {
+    let Applied { delivered, taken_back, .. } = applied;
     let mut value = serde_json::json!({
         "files": delivered.files, "applied": delivered.applied, "commit": delivered.commit,
         "branch": delivered.branch, "warnings": delivered.warnings, "merged": merged,
@@ -109,10 +115,10 @@ fn list(input: &[u8], place: &Place, format: Format, out: &mut dyn Write) -> Res
     }
 }
 
-fn delivery(arguments: &ApplyArgs) -> Result<Delivery, CommandError> {
+fn delivery(arguments: &ApplyArgs, hide: &dyn Fn(&str) -> String) -> Result<Delivery, CommandError> {
     let order = || {
-        let message = arguments.message.as_deref().unwrap_or(SUBJECT);
-        let (subject, body) = message.split_once('\n').unwrap_or((message, ""));
+        let message = hide(arguments.message.as_deref().unwrap_or(SUBJECT));
+        let (subject, body) = message.split_once('\n').unwrap_or((&message, ""));
         deliver::message::message(subject.trim(), body, &[("Assisted-by", "qwen-run")])
             .map(|message| DeliveryRequest { message, ..DeliveryRequest::default() })
             .map_err(CommandError::Message)
@@ -129,8 +135,8 @@ fn delivery(arguments: &ApplyArgs) -> Result<Delivery, CommandError> {
 }
 
 /// Says what happened, one file a line.
-fn text(applied: &Applied, arguments: &ApplyArgs, in_git: bool, look: &Appearance) -> String {
-    let Applied { delivered, merged, is_empty, taken_back, chosen, checks } = applied;
+fn text(applied: &Applied, merged: &[String], arguments: &ApplyArgs, in_git: bool, look: &Appearance) -> String {
+    let Applied { delivered, is_empty, taken_back, chosen, checks, .. } = applied;
     let mut notes: Vec<String> =
         taken_back.iter().map(|run| format!("rolled back the interrupted delivery of run {run}")).collect();
     let mut ended =
@@ -141,7 +147,7 @@ fn text(applied: &Applied, arguments: &ApplyArgs, in_git: bool, look: &Appearanc
     }
     ended.headline = headline(applied, arguments.check);
     ended.files = delivered.files.iter().map(|file| (file.path.clone(), about(file))).collect();
-    notes.extend(merged.iter().map(|path| format!("merged with later changes: {}", path.to_string_lossy())));
+    notes.extend(merged.iter().map(|path| format!("merged with later changes: {path}")));
     notes.extend(delivered.warnings.iter().map(|warning| format!("warning: {warning}")));
     ended.notes = notes;
     if chosen.as_ref().is_some_and(|chosen| chosen.number < chosen.of || chosen.hunks.len() > chosen.number) {

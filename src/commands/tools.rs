@@ -14,6 +14,7 @@ use crate::cli::tools::ToolsVerb;
 use crate::deliver::{self, Delivery, Gate, Site};
 use crate::emit::to_pretty;
 use crate::exit::Exit;
+use crate::git::Whole;
 use crate::model::Part;
 use crate::path::RelPath;
 use crate::policy::{Facts, Policy};
@@ -177,7 +178,14 @@ fn deliver_staged(
     }
     let undo = place.state()?.join("undo");
     let judge = |path: &RelPath, change: &crate::change::Change| judge_change(policy, facts, path, change);
-    let gate = Gate { judge: &judge, secret: &|_, _| None, made_by: &|_| None, max_files: None, max_patch_bytes: None };
+    let gate = Gate {
+        judge: &judge,
+        secret: &|_, _| None,
+        hide: &str::to_owned,
+        made_by: &|_| None,
+        max_files: None,
+        max_patch_bytes: None,
+    };
     let run_id = crate::run::output::outputs::new_id();
     let time = jiff::Timestamp::now().to_string();
     let site = Site {
@@ -188,6 +196,9 @@ fn deliver_staged(
         time: &time,
         outputs: None,
     };
+    if apply {
+        Whole::to_the_end();
+    }
     let how = if apply { Delivery::Apply } else { Delivery::DryRun };
     let delivered = deliver::deliver(&changes, &how, &site, &gate)?;
     if !apply {

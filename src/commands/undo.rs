@@ -13,6 +13,7 @@ use crate::emit::safe::one_line;
 use crate::emit::words::count;
 use crate::emit::{Appearance, Ended, Format, Mark, to_line};
 use crate::exit::Exit;
+use crate::git::Whole;
 use crate::run::Failure;
 use crate::run::place::Place;
 use crate::settings::Environment;
@@ -37,6 +38,7 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
         return Err(UndoError::NoRecord { run, root }.into());
     };
     let was_undone = wanted.is_some_and(|(_, record)| record.state == journal::State::Undone);
+    Whole::to_the_end();
     let report = deliver::undo(record, root, &Steps::default()).map_err(|error| match error.half {
         false => failed(error.cause),
         true => UndoError::Interrupted(error.cause),

@@ -19,6 +19,8 @@ pub struct Gate<'a> {
     pub judge: &'a dyn Fn(&RelPath, &Change) -> Result<(), String>,
     /// Names a secret that a change adds.
     pub secret: &'a dyn Fn(&RelPath, &Change) -> Option<String>,
+    /// Masks secrets in what is said of a path.
+    pub hide: &'a dyn Fn(&str) -> String,
     /// Names the call that made a path's change.
     pub made_by: &'a dyn Fn(&RelPath) -> Option<String>,
     /// Maximum files.
@@ -55,7 +57,7 @@ impl Gate<'_> {
         for (path, change) in changes.iter() {
             let refused = |reason: String, hint: &str| {
                 let by = (self.made_by)(path).map(|call| format!(" (changed by {call})")).unwrap_or_default();
-                Err(DeliverError::denied(format!("{path}: {reason}{by}"), hint))
+                Err(DeliverError::denied((self.hide)(&format!("{path}: {reason}{by}")), hint))
             };
             if let Err(reason) = check_shape(path, change, root) {
                 return refused(reason.to_owned(), "leave it out of the change");
@@ -88,8 +90,8 @@ impl Gate<'_> {
     /// Names a path with the call that changed it.
     pub(super) fn named(&self, path: &RelPath) -> String {
         match (self.made_by)(path) {
-            Some(call) => format!("{path} (changed by {call})"),
-            None => path.to_string(),
+            Some(call) => (self.hide)(&format!("{path} (changed by {call})")),
+            None => (self.hide)(&path.to_string()),
         }
     }
 }
@@ -199,6 +201,7 @@ mod tests {
         let gate = Gate {
             judge: &|path, _| if path.to_string() == "no" { Err("denied by paths.write".to_owned()) } else { Ok(()) },
             made_by: &|_| Some("write_file: write it".to_owned()),
+            hide: &str::to_owned,
             secret: &|_, change| change.after.content().filter(|c| *c == b"key").map(|_| "a key".to_owned()),
             max_files: Some(1),
             max_patch_bytes: Some(100),

@@ -27,6 +27,7 @@ use crate::change::{Change, ChangeSet, Entry, Kind, diff};
 use crate::event::FileReport;
 use crate::git::file_status::FileStatus;
 use crate::git::repository::Repository;
+use crate::git::{Whole, is_interrupted};
 use crate::path::RelPath;
 
 pub use crate::workspace::steps::Steps;
@@ -40,13 +41,19 @@ pub use undo::{UndoReport, recover, undo};
 
 use error::from_repository;
 
-/// Delivers a change set: the gate first, then all of it or nothing, even after a panic.
+/// Delivers a change set: the gate first, then all of it or nothing, even after a panic. A signal does not cut it short,
+/// and keeps one that has not begun from beginning.
 pub fn deliver(
     changes: &ChangeSet,
     how: &Delivery,
     site: &Site<'_>,
     gate: &Gate<'_>,
 ) -> Result<Delivered, DeliverError> {
+    let is_dry = *how == Delivery::DryRun;
+    let _whole = (!is_dry).then(Whole::begin);
+    if !is_dry && is_interrupted() {
+        return Err(DeliverError::conflict("nothing was delivered", "try again"));
+    }
     let delivering = std::panic::AssertUnwindSafe(|| {
         let mut delivered = deliver_all(changes, how, site, gate)?;
         delivered.warnings.extend(site.outputs.into_iter().flat_map(Outputs::warnings));

@@ -24,8 +24,14 @@ pub(super) fn script(content: &str) -> Entry {
     Entry::File { content: content.as_bytes().into(), executable: true }
 }
 
-pub(super) const OPEN: Gate<'static> =
-    Gate { judge: &|_, _| Ok(()), secret: &|_, _| None, made_by: &|_| None, max_files: None, max_patch_bytes: None };
+pub(super) const OPEN: Gate<'static> = Gate {
+    judge: &|_, _| Ok(()),
+    secret: &|_, _| None,
+    hide: &str::to_owned,
+    made_by: &|_| None,
+    max_files: None,
+    max_patch_bytes: None,
+};
 
 impl Project {
     pub(super) fn new() -> Project {

@@ -10,6 +10,7 @@ use super::directories::{back_name, make_folders};
 use super::journal::{self, Journal, Record, Shape, State, records};
 use super::{outputs, references};
 use crate::change::Entry;
+use crate::git::Whole;
 use crate::path::RelPath;
 use crate::workspace::folder::{Folder, is_missing};
 use crate::workspace::steps::Steps;
@@ -54,6 +55,7 @@ pub fn recover(undo: &Path, root: &Path) -> io::Result<Vec<UndoReport>> {
 
 /// Removes what was put aside by a delivery, or an undoing, that was killed at its very end.
 fn remove_aside(folder: &Path, root: &Path) -> io::Result<()> {
+    let _whole = Whole::begin();
     let tree = Folder::root(root)?;
     if !tree.lock() {
         return Ok(());
@@ -99,6 +101,7 @@ fn undo_if(
     steps: &Steps,
     wanted: impl Fn(State) -> bool,
 ) -> Result<Option<UndoReport>, UndoError> {
+    let _whole = Whole::begin();
     let (_, record) = Journal::open(folder)?;
     let name = journal::quoted(std::os::unix::ffi::OsStrExt::as_bytes(root.as_os_str()));
     if record.root != name {

@@ -45,6 +45,11 @@ impl Whole {
         }
     }
 
+    /// Begins one that lasts until the process ends: what it does is whole, and is told as well.
+    pub fn to_the_end() {
+        std::mem::forget(Whole::begin());
+    }
+
     /// Keeps further operations from beginning; `false` while one is at work.
     pub fn no_more() -> bool {
         let mut count = WHOLE.lock().unwrap_or_else(PoisonError::into_inner);

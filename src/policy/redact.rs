@@ -14,7 +14,7 @@ use regex::Regex;
 
 use super::shapes::SHAPES;
 use crate::base::digest::hex;
-use crate::change::{Change, diff};
+use crate::change::{Change, Entry, diff};
 use crate::path::RelPath;
 
 /// The shortest value of a variable that counts.
@@ -267,10 +267,15 @@ impl Secrets {
         }
     }
 
-    /// Names a secret that a change adds to a file; none where the file held it before, or where adding is allowed.
-    pub fn added(&self, _path: &RelPath, change: &Change, refuses: bool) -> Option<String> {
+    /// Names a secret that a change adds to a file, or with the name of a new one; none where the file held it before, or
+    /// where adding is allowed.
+    pub fn added(&self, path: &RelPath, change: &Change, refuses: bool) -> Option<String> {
         if !refuses {
             return None;
+        }
+        let name = path.to_string_lossy();
+        if let Some(found) = self.all_in(&name).first().filter(|_| change.before == Entry::Absent) {
+            return Some(format!("{} in its name", found.what()));
         }
         let before = String::from_utf8_lossy(diff::text_of(&change.before));
         let after = String::from_utf8_lossy(diff::text_of(&change.after));
@@ -406,7 +411,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::change::Entry;
 
     fn secrets() -> Secrets {
         secrets_of(&["ACME-[A-Z0-9]{20}".to_owned()])

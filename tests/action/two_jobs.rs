@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::runner::Seen;
 use super::{Event, Job};
+use crate::interrupted::path_with_signal;
 use crate::support::github::{TOKEN, Trouble};
 use crate::support::{GitHub, Project, call, program, say};
 
@@ -71,6 +72,10 @@ impl Proposed {
     }
 
     fn deliver(&self, inputs: Vec<(&'static str, String)>, api: &str) -> Seen {
+        self.deliver_in(inputs, vec![("GITHUB_API_URL", api.to_owned())])
+    }
+
+    fn deliver_in(&self, inputs: Vec<(&'static str, String)>, environment: Vec<(&'static str, String)>) -> Seen {
         let home = self.project.home();
         let mut all = vec![
             ("job", "deliver".to_owned()),
@@ -81,14 +86,7 @@ impl Proposed {
             ("github-token", TOKEN.to_owned()),
         ];
         all.extend(inputs);
-        Job {
-            folder: &self.second,
-            home: &home,
-            event: Event::by_hand(),
-            inputs: all,
-            environment: vec![("GITHUB_API_URL", api.to_owned())],
-        }
-        .run()
+        Job { folder: &self.second, home: &home, event: Event::by_hand(), inputs: all, environment }.run()
     }
 
     fn github(&self) -> GitHub {
@@ -335,6 +333,45 @@ fn a_change_that_its_checks_refused_is_not_delivered() {
     let digest = change(&proposed, |proposal| proposal["result"]["exit_code"] = json!(64));
     let seen = proposed.deliver(vec![("proposal-sha256", digest)], &proposed.github().url);
     proposed.assert_nothing_pushed(&seen, 63, "ended with 64");
+}
+
+#[test]
+fn no_secret_is_in_what_is_published_of_an_answer() {
+    let proposed = Proposed::new("tools/run.py");
+    let token = format!("ghp_{}", "a1B2c3D4e5".repeat(4));
+    let digest = change(&proposed, |proposal| {
+        proposal["result"]["result"] = format!("Uses {TOKEN} here\n\nand {token} there").into();
+    });
+    let api = proposed.github();
+    let seen = proposed.deliver(vec![("proposal-sha256", digest)], &api.url);
+    assert_eq!(seen.code, 0, "{}", seen.log);
+    let origin = proposed.project.beside("origin.git");
+    let message = git(&proposed.project, &origin, &["log", "-1", "--format=%B", "qwen/add-script"]);
+    assert!(message.starts_with("Uses [redacted:API_KEY] here\n\n"), "{message}");
+    let pull = &api.state().pulls[&7];
+    for text in [&message, &pull.title, &pull.body, &seen.summary] {
+        assert!(!text.contains(TOKEN) && !text.contains(&token), "{text}");
+    }
+}
+
+#[test]
+fn a_new_file_with_a_secret_for_its_name_is_not_delivered() {
+    let proposed = Proposed::new("tools/run.py");
+    let token = format!("ghp_{}", "a1B2c3D4e5".repeat(4));
+    let digest = forge(&proposed, &format!("tools/{token}"));
+    let seen = proposed.deliver(vec![("proposal-sha256", digest)], &proposed.github().url);
+    proposed.assert_nothing_pushed(&seen, 60, "something with the shape of github-token in its name");
+    assert!(!seen.log.contains(&token) && !seen.summary.contains(&token), "{}", seen.log);
+}
+
+#[test]
+fn a_signal_during_the_push_is_told_and_leaves_nothing_behind() {
+    let proposed = Proposed::new("tools/run.py");
+    let path = path_with_signal(&proposed.project, "TERM", "push");
+    let api = proposed.github();
+    let seen = proposed.deliver_in(Vec::new(), vec![("GITHUB_API_URL", api.url.clone()), ("PATH", path)]);
+    proposed.assert_nothing_pushed(&seen, 143, "interrupted by SIGTERM");
+    assert_eq!(proposed.deliver(Vec::new(), &api.url).code, 0);
 }
 
 /// Makes an artefact that fits itself for a patch that no run would have made.

@@ -24,6 +24,7 @@ use crate::policy::Policy;
 use crate::run::error::Failure;
 use crate::run::many::Outcome;
 use crate::run::many::records::Records;
+use crate::run::output::signals;
 use crate::run::place::Place;
 use crate::run::stages::Shared;
 use crate::workspace::batch_folder::BatchFolder;
@@ -147,7 +148,7 @@ impl Deliverer<'_> {
         told.lines.iter().for_each(|line| progress.note(line));
         end.conflicts = told.conflicts;
         match combined {
-            Err(failure) => end.failure = Some(failure),
+            Err(failure) => end.failure = Some(signals::or_interrupted(failure)),
             Ok(done) => {
                 leave_out(&done.merged.left_out, &chosen, outcome, records)?;
                 end.combined(done.delivered, folder, progress)?;

@@ -13,8 +13,10 @@ use crate::emit::safe::one_line;
 use crate::emit::words::commit;
 use crate::emit::{Format, to_line};
 use crate::exit::Exit;
+use crate::git::Whole;
 use crate::run::Failure;
 use crate::run::finish::apply::{Fit, Request, Rules, apply};
+use crate::run::output::signals;
 
 /// What became of the change of an item.
 pub(in crate::commands) struct Branch {
@@ -38,8 +40,13 @@ pub(in crate::commands) fn make(
         return Err(DeliverBatchError::NoRepository.into());
     }
     let names = names(batch, chosen, template, &site)?;
+    Whole::to_the_end();
     let branches = chosen.iter().zip(names).map(|(one, name)| {
-        let (commit, failure) = match branch(batch, one, &name, message, &rules, &site) {
+        let made = match signals::interrupted() {
+            None => branch(batch, one, &name, message, &rules, &site).map_err(signals::or_interrupted),
+            Some(interrupted) => Err(interrupted),
+        };
+        let (commit, failure) = match made {
             Ok(commit) => (commit, None),
             Err(failure) => (None, Some(failure)),
         };
@@ -155,7 +162,7 @@ fn branch(
     let first = batch.parts.first().map(|part| &part.description);
     let description = first.ok_or(BatchError::NoDirectory)?;
     let patch = part(batch, one)?;
-    let order = order(message, description, std::slice::from_ref(one))?;
+    let order = order(message, description, std::slice::from_ref(one), &|text| rules.hide(text))?;
     let request = Request {
         input: &patch.patch,
         wanted: None,

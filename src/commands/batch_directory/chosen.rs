@@ -111,15 +111,18 @@ pub(super) fn part(batch: &Batch, chosen: &Chosen) -> Result<Part, BatchError> {
     Ok(Part { key: chosen.item.key.clone(), patch: patch.unwrap_or_default(), sha256 })
 }
 
-/// Returns the commit: its message lists the items.
+/// Returns the commit: its message lists the items. `hide` masks secrets.
 pub(super) fn order(
     given: Option<&str>,
     batch: &plan::Batch,
     chosen: &[Chosen],
+    hide: &dyn Fn(&str) -> String,
 ) -> Result<DeliveryRequest, DeliverBatchError> {
-    let plain = |text: &str| -> String { text.chars().filter(|c| !c.is_control()).take(200).collect() };
+    let plain = |text: &str| -> String { hide(text).chars().filter(|c| !c.is_control()).take(200).collect() };
+    let masked = given.map(hide);
+    let is_masked = masked.as_deref() != given;
     let recipe = batch.plan.recipe.as_ref();
-    let (subject, body) = match given {
+    let (subject, body) = match masked.as_deref() {
         Some(text) => text.split_once('\n').unwrap_or((text, "")),
         None => ("", ""),
     };
@@ -128,7 +131,12 @@ pub(super) fn order(
         (_, Some(recipe)) => format!("{}: {}", plain(&recipe.name), count(chosen.len() as u64, "item")),
         (_, None) => format!("Apply the changes of {}", count(chosen.len() as u64, "item")),
     };
-    let subject = if subject.trim().is_empty() { cut(&usual()) } else { subject.trim().to_owned() };
+    let subject = match subject.trim() {
+        "" => cut(&usual()),
+        // A placeholder may be longer than what it stands for.
+        subject if is_masked => cut(subject),
+        subject => subject.to_owned(),
+    };
     let mut lines: Vec<String> =
         chosen.iter().take(LISTED).map(|one| format!("- {}", inert(&plain(&one.item.key)))).collect();
     if chosen.len() > LISTED {

@@ -19,6 +19,7 @@ use crate::emit::words::{self, count};
 use crate::emit::{self, Format, Mark, to_line};
 use crate::event::FileReport;
 use crate::exit::Exit;
+use crate::git::Whole;
 use crate::run::Failure;
 use crate::run::finish::apply::{Most, delivered, prepared};
 use crate::run::finish::combined::Merged;
@@ -90,7 +91,7 @@ pub(in crate::commands) async fn combine(
 ) -> Result<Done, Failure> {
     let description = &batch.parts.first().ok_or(BatchError::NoDirectory)?.description;
     let (rules, site) = (to.rules(), to.site());
-    let how = how(flags, description, &chosen)?;
+    let how = how(flags, description, &chosen, to)?;
     let (taken_back, again) = prepared(&how, &site)?;
     let site = Site { repository: again.as_ref().or(site.repository), ..site };
     let mut merged = Merged::default();
@@ -110,7 +111,10 @@ pub(in crate::commands) async fn combine(
     }
     // The message names the items that are in it.
     let kept: Vec<Chosen> = chosen.into_iter().filter(|one| !merged.left_out.contains(&one.item.key)).collect();
-    let how = self::how(flags, description, &kept)?;
+    let how = self::how(flags, description, &kept, to)?;
+    if how != Delivery::DryRun {
+        Whole::to_the_end();
+    }
     let delivered = delivered(&merged.changes, &how, Most::default(), &rules, &site)?;
     Ok(Done { delivered, merged, taken_back, how })
 }
@@ -125,15 +129,19 @@ pub(in crate::commands) fn check_ahead(
     if flags.branch_each.is_some() && site.repository.is_none() {
         return Err(DeliverBatchError::NoRepository.into());
     }
-    Ok(crate::deliver::preflight(&how(flags, description, &[])?, &site)?)
+    Ok(crate::deliver::preflight(&how(flags, description, &[], to)?, &site)?)
 }
 
-fn how(flags: &CombineArgs, batch: &plan::Batch, chosen: &[Chosen]) -> Result<Delivery, DeliverBatchError> {
+fn how(
+    flags: &CombineArgs,
+    batch: &plan::Batch,
+    chosen: &[Chosen],
+    to: &Destination<'_>,
+) -> Result<Delivery, DeliverBatchError> {
+    let order = || order(flags.message.as_deref(), batch, chosen, &|text| to.hide(text));
     Ok(match (&flags.branch, flags.commit, flags.apply) {
-        (Some(name), _, _) => {
-            Delivery::Branch { name: name.clone(), order: order(flags.message.as_deref(), batch, chosen)? }
-        }
-        (None, true, _) => Delivery::Commit(order(flags.message.as_deref(), batch, chosen)?),
+        (Some(name), _, _) => Delivery::Branch { name: name.clone(), order: order()? },
+        (None, true, _) => Delivery::Commit(order()?),
         (None, false, true) => Delivery::Apply,
         (None, false, false) => Delivery::DryRun,
     })

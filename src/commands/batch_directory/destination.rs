@@ -8,7 +8,7 @@ use crate::policy::redact::Secrets;
 use crate::policy::{Facts, Policy};
 use crate::run::Failure;
 use crate::run::finish::apply::Rules;
-use crate::run::output::masking::secrets_of;
+use crate::run::output::masking::{published, secrets_of};
 use crate::run::output::outputs::new_id;
 use crate::run::place::Place;
 use crate::settings::Environment;
@@ -48,6 +48,11 @@ impl<'a> Destination<'a> {
             undo,
             time: jiff::Timestamp::now().to_string(),
         })
+    }
+
+    /// Masks secrets in what is published besides the change.
+    pub(super) fn hide(&self, text: &str) -> String {
+        published(text, self.policy, &self.secrets)
     }
 
     /// Returns the place as deliveries take it.

@@ -25,11 +25,12 @@ use crate::emit::safe::one_line;
 use crate::emit::words::commit;
 use crate::emit::{Format, to_line};
 use crate::exit::Exit;
-use crate::git::server;
+use crate::git::{Whole, server};
 use crate::github::{GitHub, GitHubError, Proposed};
 use crate::policy::Policy;
 use crate::run::Failure;
 use crate::run::finish::apply::{Fit, Request, apply};
+use crate::run::output::signals;
 use crate::run::place::Place;
 use crate::secret::Secret;
 use crate::settings::Environment;
@@ -85,7 +86,12 @@ pub(super) async fn run(
     let path = directory.join(LOG);
     let known = read_log(&path)?;
     let mut exit = Exit::Ok;
+    // An item is pushed and noted, or neither; a signal ends the batch after it.
+    Whole::to_the_end();
     for (one, name) in chosen.iter().zip(names) {
+        if let Some(interrupted) = signals::interrupted() {
+            return Err(interrupted);
+        }
         let sha256 = one.ended.product.patch_sha256.clone().unwrap_or_default();
         let line = Pushed { key: one.item.key.clone(), patch_sha256: sha256, branch: name, ..Pushed::default() };
         let done = known.iter().find(|known| {
@@ -204,7 +210,8 @@ impl<'a> Pushing<'a> {
             line.commit = self.push(one, &line.branch, &to, &address, base.as_deref())?;
             if self.arguments.pull_request && line.commit.is_some() {
                 let base = base.ok_or(DeliverBatchError::NoBase)?;
-                line.pull_request = Some(self.propose(one, &line.branch, &base, &address).await?);
+                let (title, body) = self.text(one, &to)?;
+                line.pull_request = Some(self.propose(&line.branch, &base, (&title, &body), &address).await?);
             }
             Ok(())
         };
@@ -257,7 +264,8 @@ impl<'a> Pushing<'a> {
         let local = format!("qwen-push-{}", to.run_id);
         let patch = part(self.batch, one)?;
         let description = &self.batch.parts.first().ok_or(BatchError::NoDirectory)?.description;
-        let mut order = order(self.arguments.combine.message.as_deref(), description, std::slice::from_ref(one))?;
+        let given = self.arguments.combine.message.as_deref();
+        let mut order = order(given, description, std::slice::from_ref(one), &|text| rules.hide(text))?;
         let committer = Person { name: COMMITTER.0.to_owned(), email: COMMITTER.1.to_owned() };
         (order.author, order.committer) = (Some(committer.clone()), Some(committer));
         order.tree_trailer = Some(TREE);
@@ -279,17 +287,29 @@ impl<'a> Pushing<'a> {
         Ok(Some(there.unwrap_or(commit)))
     }
 
-    /// Opens the pull request of a branch, or brings it up to date, and returns its page.
-    async fn propose(&mut self, one: &Chosen, branch: &str, base: &str, address: &Address) -> Result<String, Failure> {
+    /// Returns title and text of the pull request of an item.
+    fn text(&self, one: &Chosen, to: &Destination<'_>) -> Result<(String, String), Failure> {
         let description = &self.batch.parts.first().ok_or(BatchError::NoDirectory)?.description;
-        let order = order(self.arguments.combine.message.as_deref(), description, std::slice::from_ref(one))?;
+        let given = self.arguments.combine.message.as_deref();
+        let order = order(given, description, std::slice::from_ref(one), &|text| to.hide(text))?;
         let title = order.message.lines().next().unwrap_or_default().to_owned();
         let answer = match &one.ended.product.output {
             serde_json::Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        let answer = inert(&answer.chars().take(ANSWER).collect::<String>());
+        let answer = inert(&to.hide(&answer).chars().take(ANSWER).collect::<String>());
         let body = format!("{answer}\n\n{}", order.message.lines().skip(1).collect::<Vec<_>>().join("\n"));
+        Ok((title, body.trim().to_owned()))
+    }
+
+    /// Opens the pull request of a branch, or brings it up to date, and returns its page.
+    async fn propose(
+        &mut self,
+        branch: &str,
+        base: &str,
+        (title, body): (&str, &str),
+        address: &Address,
+    ) -> Result<String, Failure> {
         let failed = |error: GitHubError| {
             let error = DeliverBatchError::GitHub { later: error.may_pass(), message: error.to_string() };
             Failure::from(error)
@@ -299,8 +319,7 @@ impl<'a> Pushing<'a> {
             Some(github) => github.about(&repository).map_err(failed)?,
             None => GitHub::new(&self.api(address)?, &repository, self.token.clone()).map_err(failed)?,
         };
-        let proposed =
-            Proposed { head: branch, base, title: &title, body: body.trim(), draft: self.arguments.draft, labels: &[] };
+        let proposed = Proposed { head: branch, base, title, body, draft: self.arguments.draft, labels: &[] };
         let opened = github.propose(&proposed).await;
         self.github = Some(github);
         Ok(opened.map_err(failed)?.url)

@@ -14,7 +14,7 @@ use crate::emit::proposal::ProposalFile;
 use crate::emit::summary::{self, PullRequest};
 use crate::event::FileReport;
 use crate::git::repository::Repository;
-use crate::git::server;
+use crate::git::{Whole, server};
 use crate::github::{Opened, Proposed, Pull};
 use crate::path::RelPath;
 use crate::policy::Facts;
@@ -23,7 +23,6 @@ use crate::policy::redact::Secrets;
 use crate::policy::trigger::is_login;
 use crate::run::Failure;
 use crate::run::finish::apply::{Fit, Request, Rules, apply};
-use crate::run::output::masking::secrets_of;
 use crate::run::output::outputs::new_id;
 use crate::run::place::Place;
 use crate::run::rules::policy_layers::PolicySelection;
@@ -37,7 +36,7 @@ pub(super) struct Change<'a> {
     repository: &'a Repository,
     chosen: &'a PolicySelection,
     facts: Facts,
-    secrets: Secrets,
+    secrets: &'a Secrets,
     digest: &'a str,
     /// The commit that the change is for.
     made_for: String,
@@ -74,7 +73,7 @@ pub(super) fn judge<'a>(
     job: &'a Job,
     place: &'a Place,
     trusted: &Trusted,
-    chosen: &'a PolicySelection,
+    (chosen, secrets): (&'a PolicySelection, &'a Secrets),
     proposal: &'a ProposalFile,
     patch: &[u8],
 ) -> Result<Change<'a>, Failure> {
@@ -94,7 +93,7 @@ pub(super) fn judge<'a>(
         repository,
         chosen,
         facts: place.facts(&job.environment),
-        secrets: secrets_of(&chosen.policy, &job.environment)?,
+        secrets,
         made_for,
         digest: report.changes.patch_sha256.as_deref().unwrap_or_default(),
         input: with_patch(report, patch),
@@ -147,7 +146,7 @@ impl Change<'_> {
             outputs: None,
         };
         let also = |path: &RelPath| may_run_later(self.chosen, &self.repository.prefix, path);
-        let rules = Rules { policy: &self.chosen.policy, facts: &self.facts, secrets: &self.secrets, also: &also };
+        let rules = Rules { policy: &self.chosen.policy, facts: &self.facts, secrets: self.secrets, also: &also };
         let request = Request {
             input: &self.input,
             wanted: None,
@@ -162,6 +161,8 @@ impl Change<'_> {
 
     /// Commits the change and pushes it to its branch.
     pub(super) fn push(self) -> Result<Pushed, Failure> {
+        // The branch of our own goes again, whatever ends the push.
+        let _whole = Whole::begin();
         let Target { branch, base_branch, head, kept, title } = &self.target;
         let server = self.job.variable("GITHUB_SERVER_URL");
         let own = Temporary::outside("ci-", self.place.root()).map_err(ProposalError::Temporary)?;

@@ -10,15 +10,23 @@ use super::posting::{Done, Posting, is_pull_request_event};
 use super::proposal::{self, Read};
 use super::trusted_policy;
 use super::wanted::Wanted;
+use crate::emit::Report;
 use crate::emit::github::notice;
 use crate::emit::proposal::Subject;
 use crate::emit::summary;
+use crate::event::RunError;
 use crate::exit::Exit;
 use crate::github::Pull;
+use crate::policy::Policy;
 use crate::policy::file::GitHubWrite;
 use crate::policy::lists::ToolLists;
+use crate::policy::redact::Secrets;
 use crate::recipe::Recipe;
 use crate::run::Failure;
+use crate::run::error::SetupError;
+use crate::run::output::masking::secret_variables;
+use crate::run::output::redaction::hidden;
+use crate::run::output::signals::{self, Signals};
 use crate::run::place::Place;
 use crate::run::rules::policy_layers::{self, PolicySelection, PolicySources};
 use crate::run::rules::trust::Trusted;
@@ -26,7 +34,14 @@ use crate::workspace::temporary::Temporary;
 
 pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Failure> {
     let mut done = Done::default();
-    let outcome = deliver(job, &mut done, out).await;
+    let mut signals = Signals::listen().ok();
+    signals::end_in_order(|_| {});
+    let outcome = tokio::select! {
+        // What is done is told, whatever comes at the same moment.
+        biased;
+        outcome = deliver(job, &mut done, out) => outcome.map_err(signals::or_interrupted),
+        exit = signals::next_of(signals.as_mut()) => Err(interrupted(exit)),
+    };
     let lines = done.lines();
     let (exit, conclusion, text) = match &outcome {
         Ok(conclusion) => {
@@ -50,6 +65,14 @@ pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Fail
     Ok(exit)
 }
 
+/// The ending of a job that a signal stopped between two steps.
+fn interrupted(exit: Exit) -> Failure {
+    let message = format!("interrupted by {}", signals::name().unwrap_or("a signal"));
+    let hint = Some("run the job again: what it has delivered is kept".to_owned());
+    let error = RunError { code: "interrupted".into(), message, hint, retryable: true, ..RunError::default() };
+    Failure { exit, error: Box::new(error) }
+}
+
 /// Everything is read and judged before the first request that writes.
 async fn deliver(job: &Job, done: &mut Done, out: &mut dyn Write) -> Result<&'static str, Failure> {
     done.nothing();
@@ -63,11 +86,13 @@ async fn deliver(job: &Job, done: &mut Done, out: &mut dyn Write) -> Result<&'st
         read.file.result.changes.closes = None;
     }
     let chosen = policy(job, &place, &trusted)?;
+    let secrets = secrets_of(job, &chosen.policy)?;
+    done.report = Some(published_report(&mut read.file.result, &chosen.policy, &secrets)?);
     let wanted = Wanted::judge(recipe.as_ref(), &chosen.policy)?;
     let mut change = match (&read.patch, &wanted.pull_request) {
         (Some(patch), Some(_)) => {
             may_push(job, &read, &chosen)?;
-            Some(branch::judge(job, &place, &trusted, &chosen, &read.file, patch)?)
+            Some(branch::judge(job, &place, &trusted, (&chosen, &secrets), &read.file, patch)?)
         }
         (Some(_), None) => {
             say(out, &notice("notice", "qwen", "the change is not delivered: recipe or policy leave it out"));
@@ -108,6 +133,21 @@ async fn deliver(job: &Job, done: &mut Done, out: &mut dyn Write) -> Result<&'st
         }
     }
     Ok(if done.lines().is_empty() { "nothing_to_do" } else { "success" })
+}
+
+/// Collects what counts as a secret here: the token of the job is no variable that a run sees.
+fn secrets_of(job: &Job, policy: &Policy) -> Result<Secrets, SetupError> {
+    let variables = secret_variables(&job.environment, job.inputs.token.as_ref(), None);
+    Secrets::new(&variables, &policy.secret_patterns()).map_err(SetupError::SecretPatterns)
+}
+
+/// Masks secrets in everything that is said of a run, as all of it may be posted, and returns it.
+fn published_report(report: &mut Report, policy: &Policy, secrets: &Secrets) -> Result<Report, ProposalError> {
+    if policy.redacts() || policy.refuses_secrets() {
+        let value = serde_json::to_value(&*report).map_err(ProposalError::Json)?;
+        *report = serde_json::from_value(hidden(value, secrets)).map_err(ProposalError::Json)?;
+    }
+    Ok(report.clone())
 }
 
 /// Tells whether a recipe may close an issue.

@@ -22,6 +22,13 @@ impl Failure {
         super::setup::SetupError::Bug(text).into()
     }
 
+    /// Masks secrets in what it says.
+    pub fn masked(mut self, hide: &dyn Fn(&str) -> String) -> Failure {
+        self.error.message = hide(&self.error.message);
+        self.error.hint = self.error.hint.as_deref().map(hide);
+        self
+    }
+
     /// Reports a product of the run that cannot be written.
     pub fn output(problem: String) -> Failure {
         Failure { exit: Exit::Failed, error: Box::new(RunError::output(problem)) }

@@ -15,6 +15,7 @@ use crate::policy::redact::Secrets;
 use crate::workspace::Workspace;
 
 use crate::run::error::{DeliveryError, Failure};
+use crate::run::output::masking::published;
 use crate::run::rules::judge::judge_change;
 
 /// How closely the files must match those that the dry run found.
@@ -54,6 +55,13 @@ pub struct Rules<'a> {
     pub secrets: &'a Secrets,
     /// A further rule of the caller that each change must pass before the policy.
     pub also: &'a dyn Fn(&RelPath) -> Result<(), String>,
+}
+
+impl Rules<'_> {
+    /// Masks secrets in what is said of a change, and in what is published with it.
+    pub fn hide(&self, text: &str) -> String {
+        published(text, self.policy, self.secrets)
+    }
 }
 
 /// What was applied.
@@ -138,6 +146,7 @@ pub fn delivered(
     let gate = Gate {
         judge: &judge,
         secret: &secret,
+        hide: &|text| rules.hide(text),
         made_by: &|_| None,
         max_files: cap(most.files, max_files),
         max_patch_bytes: cap(most.patch_bytes, max_bytes),
@@ -148,6 +157,7 @@ pub fn delivered(
     }
     for file in &mut delivered.files {
         file.executes_later = crate::policy::later::executes_later(&file.path);
+        file.path = rules.hide(&file.path);
     }
     Ok(delivered)
 }

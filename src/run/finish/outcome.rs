@@ -3,7 +3,7 @@
 use crate::agent::OnDeny;
 use crate::change::{Change, ChangeSet};
 use crate::deliver::inert::{inert, inert_subject};
-use crate::deliver::{self, Delivered, Delivery, DeliveryRequest, Gate, Site};
+use crate::deliver::{self, DeliverError, Delivered, Delivery, DeliveryRequest, Gate, Site};
 use crate::event::{Event, RunError, RunFinished};
 use crate::exit::Exit;
 use crate::path::RelPath;
@@ -16,6 +16,7 @@ use crate::run::finish::ignored;
 use crate::run::finish::mode::Mode;
 use crate::run::finish::stage::Stage;
 use crate::run::output::emitter::Emitter;
+use crate::run::output::masking::published;
 use crate::run::recipe::answers::Answer;
 use crate::run::rules::judge::judge_change;
 use crate::run::stages::Setup;
@@ -130,6 +131,7 @@ fn delivered(
     let gate = Gate {
         judge: &judge,
         secret: &secret,
+        hide: &|text| published(text, policy, &setup.masking.secrets),
         made_by: &|path| stage.workspace.made_by(path),
         max_files: cap(setup.delivery.max_files, max_files),
         max_patch_bytes: cap(setup.delivery.max_patch_bytes, max_bytes),
@@ -154,10 +156,13 @@ fn delivered(
 }
 
 fn delivery(setup: &Setup, stage: &Stage, answer: &str) -> Result<Delivery, Failure> {
+    let hide = |text: &str| published(text, &setup.rules.policy, &setup.masking.secrets);
     let order = || {
         // What the model wrote notifies nobody and closes nothing; a message that is typed is the operator's.
-        let answer = inert(answer);
-        let (subject, body) = match (setup.delivery.message.as_deref(), setup.subject()?) {
+        let answer = inert(&hide(answer));
+        let given = setup.delivery.message.as_deref().map(masked(&hide));
+        let own = setup.subject()?.as_deref().map(masked(&hide));
+        let (subject, body) = match (given.as_deref(), own) {
             (None, Some(subject)) => {
                 let body = match setup.git_wishes().and_then(|git| git.body) {
                     Some(Body::None) => String::new(),
@@ -173,7 +178,7 @@ fn delivery(setup: &Setup, stage: &Stage, answer: &str) -> Result<Delivery, Fail
             let version = facts.version.map(|version| format!("@{version}")).unwrap_or_default();
             format!("{}{version} sha256:{}", facts.name, facts.sha256)
         });
-        let own = setup.trailers()?;
+        let own = setup.trailers()?.into_iter().map(|(name, value)| (name, hide(&value))).collect::<Vec<_>>();
         let mut trailers = vec![("Assisted-by", assisted.as_str())];
         trailers.extend(recipe.as_deref().map(|recipe| ("Qwen-Recipe", recipe)));
         trailers.push(("Qwen-Run-Id", setup.run.id.as_str()));
@@ -191,8 +196,35 @@ fn delivery(setup: &Setup, stage: &Stage, answer: &str) -> Result<Delivery, Fail
         Mode::DryRun => Delivery::DryRun,
         Mode::Apply => Delivery::Apply,
         Mode::Commit => Delivery::Commit(order()?),
-        Mode::Branch(name) => Delivery::Branch { name: name.clone(), order: order()? },
+        Mode::Branch(name) => {
+            refuse_secret(name, setup)?;
+            Delivery::Branch { name: name.clone(), order: order()? }
+        }
     })
+}
+
+/// Masks a message that somebody gave. A placeholder may be longer than what it stands for: the first line still fits.
+fn masked<'h>(hide: &'h impl Fn(&str) -> String) -> impl Fn(&str) -> String + 'h {
+    move |text| {
+        let hidden = hide(text);
+        if hidden == text {
+            return hidden;
+        }
+        let (subject, rest) = hidden.split_at(hidden.find('\n').unwrap_or(hidden.len()));
+        inert_subject(subject) + rest
+    }
+}
+
+/// Refuses the name of a branch that shows a secret: it cannot be masked.
+fn refuse_secret(name: &str, setup: &Setup) -> Result<(), DeliverError> {
+    let shown = setup.masking.secrets.shown_in(name);
+    match shown.first().filter(|_| setup.rules.policy.refuses_secrets()) {
+        Some(secret) => Err(DeliverError::denied(
+            format!("the name of the branch shows a secret ({secret})"),
+            "name another; the policy's `secrets.on_write` decides",
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Splits `--message` into subject and body; without it the answer gives both.

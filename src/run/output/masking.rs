@@ -36,6 +36,14 @@ impl Masking {
     }
 }
 
+/// Masks secrets in what is published besides a change: messages of commits, texts of pull requests, names of files.
+pub fn published(text: &str, policy: &Policy, secrets: &Secrets) -> String {
+    match policy.redacts() || policy.refuses_secrets() {
+        true => secrets.hide(text).into_owned(),
+        false => text.to_owned(),
+    }
+}
+
 /// Collects the secrets that a command without a model looks for.
 pub fn secrets_of(policy: &Policy, environment: &Environment) -> Result<Secrets, SetupError> {
     Secrets::new(&secret_variables(environment, None, None), &policy.secret_patterns())

@@ -55,7 +55,8 @@ impl Streamed {
     }
 }
 
-/// Returns the event with every secret in its texts masked; the patch of its changes and all paths are not altered.
+/// Returns the event with every secret in its texts and its names of files masked; the patch of its changes is not
+/// altered.
 fn without_secrets(mut event: Event, secrets: &Secrets) -> Event {
     let (mut texts, mut values): (Vec<&mut String>, Vec<&mut Value>) = (Vec::new(), Vec::new());
     match &mut event {
@@ -91,6 +92,7 @@ fn without_secrets(mut event: Event, secrets: &Secrets) -> Event {
         Event::Retry(Retry { message, .. }) | Event::Warning { message } | Event::Status { message, .. } => {
             texts.push(message);
         }
+        Event::FileChange { path, .. } => texts.push(path),
         Event::Todos { todos } => values.extend(todos),
         Event::RunFinished(finished) => {
             if let Some(error) = &mut finished.error {
@@ -98,12 +100,13 @@ fn without_secrets(mut event: Event, secrets: &Secrets) -> Event {
                 texts.extend(&mut error.hint);
             }
             texts.push(&mut finished.result);
+            texts.extend(finished.changes.files.iter_mut().map(|file| &mut file.path));
+            texts.extend(finished.branch.iter_mut());
             values.extend(finished.structured.iter_mut().chain(&mut finished.findings));
         }
-        // Names, numbers and paths only.
+        // Names of ours and numbers only.
         Event::TurnStarted { .. }
         | Event::ModelFallback { .. }
-        | Event::FileChange { .. }
         | Event::Budget(_)
         | Event::SideRequest(_)
         | Event::Compaction { .. }
@@ -115,7 +118,8 @@ fn without_secrets(mut event: Event, secrets: &Secrets) -> Event {
     event
 }
 
-fn hidden(value: Value, secrets: &Secrets) -> Value {
+/// Returns a value with every secret in its texts and names masked.
+pub fn hidden(value: Value, secrets: &Secrets) -> Value {
     match value {
         Value::String(text) => Value::String(secrets.hide(&text).into_owned()),
         Value::Array(items) => Value::Array(items.into_iter().map(|item| hidden(item, secrets)).collect()),

@@ -1,4 +1,5 @@
-//! Handles the signals that end a run: the first one ends it in order, the second at once.
+//! Handles the signals that end the process: the first one ends a run in order and waits for a delivery, the second one
+//! ends it at once.
 //!
 //! A separate thread receives them too, so that a signal works while the run waits for git or for a slow disk.
 
@@ -9,8 +10,10 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::event::RunError;
 use crate::exit::Exit;
 use crate::git::Whole;
+use crate::run::error::Failure;
 use crate::threads::off_the_event_loop;
 
 /// How long a run that does not notice the signal may continue.
@@ -19,8 +22,11 @@ pub(super) const UNNOTICED: Duration = Duration::from_secs(1);
 /// How long the ending of such a run may take to be written.
 pub(super) const WRITTEN: Duration = Duration::from_secs(5);
 
+/// The interval at which a command is asked whether its delivery is complete.
+const LOOK: Duration = Duration::from_millis(10);
+
 /// What writes the ending of a run that does not notice the signal. A run ends in order; every other command, which has
-/// none, ends at once.
+/// none, ends at once, or after its delivery.
 static ORDERLY: OnceLock<Box<dyn Fn(Exit) + Send + Sync>> = OnceLock::new();
 
 /// The first signal.
@@ -128,6 +134,27 @@ pub fn heard() -> Option<Exit> {
     exit
 }
 
+/// Returns the ending of a command that has received a signal.
+pub fn interrupted() -> Option<Failure> {
+    let exit = heard()?;
+    let message = format!("interrupted by {}", name().unwrap_or("a signal"));
+    Some(Failure { exit, error: Box::new(RunError { code: "interrupted".into(), message, ..RunError::default() }) })
+}
+
+/// Returns the ending of a command that has failed: after a signal it was interrupted, and the failure says how far it
+/// came.
+pub fn or_interrupted(mut failure: Failure) -> Failure {
+    match interrupted() {
+        Some(Failure { exit, error }) if failure.exit != exit => {
+            failure.exit = exit;
+            failure.error.message = format!("{}: {}", error.message, failure.error.message);
+            failure.error.code = error.code;
+        }
+        Some(_) | None => {}
+    }
+    failure
+}
+
 /// Makes the first signal end the run in order from now on. `write` writes the ending if the run does not notice the
 /// signal; it is called in another thread.
 pub fn end_in_order(write: impl Fn(Exit) + Send + Sync + 'static) {
@@ -141,6 +168,13 @@ async fn end_unnoticed(exit: Exit, write: &'static (dyn Fn(Exit) + Send + Sync))
         tokio::time::sleep(UNNOTICED).await;
     }
     let _late = tokio::time::timeout(WRITTEN, off_the_event_loop(move || write(exit))).await;
+}
+
+/// Waits until a command that is no run may end: at once, or when its delivery is complete.
+async fn end_after_delivery() {
+    while !Whole::no_more() {
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 /// Starts the thread that receives signals whatever the rest of the process does, and waits until it listens: what a
@@ -157,11 +191,15 @@ pub fn watch() {
                 let exit = signals.next().await;
                 let _first = HEARD.set(exit);
                 crate::git::interrupt();
-                if let Some(write) = ORDERLY.get() {
-                    tokio::select! {
-                        _again = signals.next() => {}
-                        () = end_unnoticed(exit, write) => {}
+                let ended = async {
+                    match ORDERLY.get() {
+                        Some(write) => end_unnoticed(exit, write).await,
+                        None => end_after_delivery().await,
                     }
+                };
+                tokio::select! {
+                    _again = signals.next() => {}
+                    () = ended => {}
                 }
                 Some(exit)
             })
