@@ -193,16 +193,14 @@ fn no_secret_is_in_the_message_of_a_commit() {
     let (key, token) = ("of-the-server-0123456789", token());
     let answer = format!("Uses {SECRET} and {token}\n\nalso {encoded},\n{key}");
     let write = || call("write_file", json!({"file_path": "other.txt", "content": "something\n"}));
-    let recipe = format!(
-        "recipe: 1\nname: r\ndescription: d\nprompt: x\nparams: {{word: {{type: string, description: d}}}}\n\
-         needs: {{read: ['**'], write: ['**']}}\noutput: {{kind: changes}}\n\
-         git: {{subject: 'Use {{{{ params.word }}}}', trailers: {{Word: '{{{{ params.word }}}}'}}}}\n"
-    );
+    let recipe = "recipe: 1\nname: r\ndescription: d\nprompt: x\nparams: {word: {type: string, description: d}}\n\
+         needs: {read: ['**'], write: ['**']}\noutput: {kind: changes}\n\
+         git: {subject: 'Use {{ params.word }}', trailers: {Word: '{{ params.word }}'}}\n";
     let with_recipe = ["--recipe", "./r.yaml", "--param", &format!("word={SECRET}")];
     let with_message = ["--message", &format!("{SECRET} {token} {SECRET} {token}\n\n{encoded}"), "edit it"];
     for flags in [&["edit it"][..], &with_message, &with_recipe] {
         for mode in [&["--commit"][..], &["--branch", "q/x"]] {
-            let project = project().file("r.yaml", &recipe).env("QWEN_API_KEY", key).model([write(), say(&answer)]);
+            let project = project().file("r.yaml", recipe).env("QWEN_API_KEY", key).model([write(), say(&answer)]);
             let outcome = project.run(&[mode, flags].concat());
             assert_eq!(outcome.code, 0, "{}", outcome.stderr);
             let message = project.run_git(&["log", "-1", "--format=%B", mode.get(1).unwrap_or(&"HEAD")]);

@@ -81,7 +81,7 @@ fn surround(
 fn listed(programs: &Programs, variables: &BTreeMap<String, String>, more: &[&str]) -> Vec<(String, OsString)> {
     let is_listed = |name: &str| {
         let means = |entry: &&str| name == *entry || (entry.ends_with('_') && name.starts_with(*entry));
-        ALL.iter().chain(more).any(|entry| means(entry)) && !KEYS.contains(&name)
+        ALL.iter().chain(more).any(means) && !KEYS.contains(&name)
     };
     let is_outside = |value: &str| {
         let paths = value.split([':', ';', ',', '=']).map(Path::new).filter(|path| path.is_absolute());
