@@ -145,6 +145,35 @@ impl<'a> Answers<'a> {
         Err(refused.unwrap_or_else(|| no_rule(layer, rules, program, name)))
     }
 
+    // What every layer says of a command, as one; and whether a rule of the operator's own file allows it.
+    fn judge_layers(&self, words: &[Word], stdin: Stdin, folders: &[RelPath]) -> Result<(RuleRef, Out, bool), Denial> {
+        let mut all: Option<(RuleRef, Out)> = None;
+        let mut by_operator = false;
+        for layer in self.layers() {
+            let (rule, out) = self.judge_layer(layer, words, stdin, folders)?;
+            by_operator |= layer.origin.standing == Standing::Operator && !rule.source.starts_with("builtin:");
+            match &mut all {
+                None => all = Some((rule, out)),
+                Some((_, known)) => {
+                    known.writes |= out.writes;
+                    known.writes_git |= out.writes_git;
+                    known.open_ended |= out.open_ended;
+                    known.directories.extend(out.directories);
+                    known.effects.extend(
+                        out.effects.into_iter().filter(|effect| !known.effects.contains(effect)).collect::<Vec<_>>(),
+                    );
+                    known.unchanged.extend(out.unchanged);
+                    known.starts.extend(
+                        out.starts.into_iter().filter(|start| !known.starts.contains(start)).collect::<Vec<_>>(),
+                    );
+                    known.printed = known.printed.take().or(out.printed);
+                }
+            }
+        }
+        let (rule, out) = all.ok_or_else(|| Denial::new("no policy is given").by("G1"))?;
+        Ok((rule, out, by_operator))
+    }
+
     // Git takes the repository of the directory that it works in, with all that its configuration names.
     fn own_repository(&self, words: &[Word], stdin: Stdin, folders: &[RelPath]) -> Result<(), Denial> {
         let Some(program) = words.first() else { return Ok(()) };
@@ -179,30 +208,13 @@ impl CommandRules for Answers<'_> {
         let folders = if folders.is_empty() { &root } else { folders };
         self.own_repository(words, stdin, folders)?;
         self.made.next();
-        let mut all: Option<(RuleRef, Out)> = None;
-        let mut by_operator = false;
-        for layer in self.layers() {
-            let (rule, out) = self.judge_layer(layer, words, stdin, folders)?;
-            by_operator |= layer.origin.standing == Standing::Operator && !rule.source.starts_with("builtin:");
-            match &mut all {
-                None => all = Some((rule, out)),
-                Some((_, known)) => {
-                    known.writes |= out.writes;
-                    known.writes_git |= out.writes_git;
-                    known.open_ended |= out.open_ended;
-                    known.directories.extend(out.directories);
-                    known.effects.extend(
-                        out.effects.into_iter().filter(|effect| !known.effects.contains(effect)).collect::<Vec<_>>(),
-                    );
-                    known.unchanged.extend(out.unchanged);
-                    known.starts.extend(
-                        out.starts.into_iter().filter(|start| !known.starts.contains(start)).collect::<Vec<_>>(),
-                    );
-                    known.printed = known.printed.take().or(out.printed);
-                }
-            }
+        let attached = programs::git::attached(words);
+        if attached.is_some() {
+            // The rules must allow what was written, and the tables what git will read.
+            self.judge_layers(words, stdin, folders)?;
         }
-        let (rule, out) = all.ok_or_else(|| Denial::new("no policy is given").by("G1"))?;
+        let words = attached.as_deref().unwrap_or(words);
+        let (rule, out, by_operator) = self.judge_layers(words, stdin, folders)?;
         self.note_made(words, &out.effects, folders);
         let writes_effect = |effect: &Effect| {
             matches!(effect, Effect::Write(_) | Effect::WriteTree(_) | Effect::Delete(_) | Effect::DeleteTree(_))
@@ -228,7 +240,7 @@ impl CommandRules for Answers<'_> {
             writes_git: out.writes_git,
             open_ended: out.open_ended,
             directories: out.directories,
-            printed: out.printed,
+            printed: out.printed.or_else(|| attached.clone()),
         })
     }
 

@@ -1,6 +1,7 @@
 //! Judges git: its global options, its subcommands, and which of their words are paths.
 
 mod apply;
+mod attached;
 mod changes;
 mod content;
 mod held;
@@ -23,6 +24,7 @@ use options::{BRANCH, GLOBAL, GREP, SILENT_LOG, diff_options, log_options};
 use shows::{archive, blame, cat_file, diff, grep, ids, log, merge_tree, past_the_rules, reflog, revisions};
 use shows::{stashes, status};
 
+pub(crate) use attached::attached;
 pub(crate) use content::revisions_named;
 pub(crate) use keeps::reaches_hosts;
 

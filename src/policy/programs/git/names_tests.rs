@@ -15,7 +15,7 @@ fn each_way_to_name_a_committed_file_is_judged_by_its_path() {
     let root = directory.path().canonicalize().unwrap();
     sh(&root, &format!("{SETUP}{MORE}"));
     let policy = policy(
-        "paths: {read: {allow: ['**'], deny: [.env, 'secrets/**', 'private/**', 'customers/**']}}\nshell: {allow: [{cmd: [git]}]}\n",
+        "paths: {read: {allow: ['**'], deny: [.env, 'secrets/**', 'private/**', 'customers/**']}}\nshell: {allow: [{cmd: [git]}, {cmd: [git, stash]}]}\n",
     );
     for command in [
         "git show 'v1^{/one}:./a}/../.env'",
@@ -29,6 +29,20 @@ fn each_way_to_name_a_committed_file_is_judged_by_its_path() {
         "git log -C -C -L 1,1:conf.txt HEAD~6",
         "git log --find-copies-harder -L 1,1:conf.txt HEAD~6",
         "git log -M -L 1,1:docs/token.md",
+        // What git reads in another role than the tables: a value that is optional, or none.
+        "git show -U v1:.env",
+        "git show -wU v1:.env",
+        "git show --unified v1:.env",
+        "git log -p -U --full-diff v1 -- README.md",
+        "git blame --abbrev .env v1",
+        "git rev-parse --since v1:.env",
+        "git --literal-pathspecs show --grep --literal-pathspecs --author v1:.env",
+        "git grep -h -- topsecret v1:.env",
+        "git grep -h ( -e topsecret ) v1 -- .env",
+        "git cat-file -p -- v1:.env",
+        "git cat-file blob -- v1:.env",
+        "git stash show --oneline",
+        "git stash show --",
     ] {
         let shown = printed(&policy, &root, command).map(|text| sh(&root, &text)).unwrap_or_default();
         assert!(!shown.contains("topsecret"), "{command}: {shown}");
@@ -42,6 +56,11 @@ fn each_way_to_name_a_committed_file_is_judged_by_its_path() {
         "git log -L 1,1:README.md",
         "git log -L '/read:me/,+1:README.md'",
         "git show 'HEAD^{/one}:README.md'",
+        "git log -n 2 --author a --since 2020-01-01 --format %h",
+        "git grep -n -A 1 -e readme -- README.md",
+        "git blame -L 1,1 README.md",
+        "git stash show",
+        "git stash show --stat",
     ] {
         assert!(printed(&policy, &root, command).is_some(), "{command} is denied");
     }

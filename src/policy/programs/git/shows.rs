@@ -51,7 +51,7 @@ fn followed(call: &mut Call<'_>) -> Result<(), Denial> {
         return Err(denial.hint("leave the option out"));
     }
     let mut printed = call.words.to_vec();
-    let at = printed.iter().rposition(|word| word.text == "--").unwrap_or(printed.len());
+    let at = printed.iter().position(|word| word.text == "--").unwrap_or(printed.len());
     printed.insert(at, Word::literal("--no-renames"));
     call.out.printed = Some(printed);
     Ok(())
@@ -111,6 +111,9 @@ pub(super) fn reflog(call: &mut Call<'_>) -> Result<(), Denial> {
 pub(super) fn cat_file(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.unknown {
         return Err(call.deny("an option that is not known might show what may not be read"));
+    }
+    if call.dashes.is_some() {
+        return Err(call.deny("git passes over `--` here").hint("leave `--` out"));
     }
     let operands = std::mem::take(&mut call.operands);
     let named = words(call, &operands, true)?;
@@ -195,11 +198,15 @@ pub(super) fn ids(call: &mut Call<'_>) -> Result<(), Denial> {
 pub(super) fn grep(call: &mut Call<'_>) -> Result<(), Denial> {
     let given = call.has("-e") || call.has("-f");
     let operands = std::mem::take(&mut call.operands);
+    if !given && call.dashes == Some(0) {
+        let denial = call.deny("before the pattern git passes over `--`: what follows the pattern are revisions");
+        return Err(denial.hint("give the pattern with `-e`"));
+    }
     let skipped = usize::from(!given);
-    let rest: Vec<Word> =
-        operands.iter().skip(skipped).filter(|word| word.text != "(" && word.text != ")").cloned().collect();
-    call.dashes = call.dashes.map(|dashes| dashes.saturating_sub(skipped));
-    // `git grep x -- path`: with the pattern after `--` nothing is left before it.
+    let is_left = |word: &&Word| word.text != "(" && word.text != ")";
+    let rest: Vec<Word> = operands.iter().skip(skipped).filter(is_left).cloned().collect();
+    let before = |dashes: usize| operands[..dashes].iter().skip(skipped).filter(is_left).count();
+    call.dashes = call.dashes.map(before);
     if call.has("--no-index") {
         rest.iter().for_each(|word| call.read_tree(word, false));
         if rest.is_empty() {
@@ -219,7 +226,11 @@ pub(super) fn grep(call: &mut Call<'_>) -> Result<(), Denial> {
 
 // They take options of log and diff, but no pathspecs that could leave out what may not be read.
 pub(super) fn stashes(call: &mut Call<'_>) -> Result<(), Denial> {
-    if call.unknown || call.has("-L") {
+    // Any option but these makes a patch of it.
+    let summaries = ["--stat", "--numstat", "--shortstat", "--name-only", "--name-status", "--summary"];
+    let is_plain = call.found.is_empty() && call.dashes.is_none();
+    let is_summary = is_plain || summaries.iter().any(|name| call.has(name));
+    if call.unknown || call.has("-L") || call.name.ends_with(" show") && !is_summary {
         return Err(call.deny("an option might show what may not be read").hint("use `git stash show --stat`"));
     }
     if let Some(word) = call.operands.iter().find(|word| !word.literal || word.text.contains(':')) {
