@@ -110,6 +110,25 @@ fn no_file_that_a_flag_names_is_read_through_a_link_out_of_the_checkout() {
     nothing_leaked(&project, "--file", &outcome);
 }
 
+#[test]
+fn no_link_makes_a_prompt_of_a_file_for_secrets() {
+    let recipe = "recipe: 1\nname: r\ndescription: d\nparams:\n  k: {type: string, description: k}\nprompt: say {{ params.k }}\n";
+    let project = Project::new()
+        .file("r.yaml", recipe)
+        .file(".env", "PASSWORD=hunter2hunter2\n")
+        .file("notes.txt", "be brief")
+        .model([say("done")]);
+    symlink(".env", project.root().join("TASK.md")).unwrap();
+    symlink("notes.txt", project.root().join("linked.md")).unwrap();
+    for flags in [&["--prompt-file", "TASK.md"][..], &["--recipe", "./r.yaml", "--param", "k=@TASK.md"]] {
+        let outcome = project.run(flags);
+        assert_eq!(outcome.code, 42, "{flags:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains("a link to a file for secrets"), "{flags:?}: {}", outcome.stderr);
+    }
+    assert_eq!(project.server().requests().len(), 0);
+    assert_eq!(project.run(&["--prompt-file", "linked.md"]).code, 0);
+}
+
 /// Approves a checkout with this state directory, as the user would.
 fn approve(project: &Project, directory: &Path, state: &Path) {
     let mut command = project.command(&["policy", "trust"]);

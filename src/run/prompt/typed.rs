@@ -37,7 +37,7 @@ pub async fn read_prompt(
     let (typed, file) = match source {
         Source::Typed(text) => (Some(text), None),
         Source::File(path) => {
-            let text = trusted.named_text(top, &environment.cwd.join(path));
+            let text = trusted.text_for_model(top, &environment.cwd.join(path));
             let wrong = |why| PromptError::File { path: path.display().to_string(), why };
             (None, Some(text.map_err(wrong)?))
         }

@@ -43,7 +43,7 @@ use crate::settings::Environment;
 use crate::run::error::Failure;
 use crate::run::error::RecipeError;
 use crate::run::finish::mode::{Mode, refusal};
-use crate::run::rules::trust::{Source, Trusted};
+use crate::run::rules::trust::{Source, Trusted, refuse_linked_secret};
 
 /// The directory of a project's recipes.
 const FOLDER: &str = ".qwen/recipes";
@@ -267,6 +267,7 @@ struct Outside<'a> {
 impl World for Outside<'_> {
     fn file(&self, path: &str) -> Result<String, String> {
         let path = self.surroundings.environment.cwd.join(path);
+        refuse_linked_secret(&path)?;
         bounded::named_text(&path, bounded::PROMPT).map_err(|error| error.to_string())
     }
 

@@ -5,6 +5,8 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::bounded;
 use crate::git::trusted::{self, TrustedTree};
+use crate::policy::glob::{Glob, fold};
+use crate::policy::protected::never_read;
 use crate::settings::Environment;
 use crate::workspace::ignore::TrustedIgnores;
 
@@ -16,6 +18,18 @@ const NAMED: usize = 20;
 
 /// Maximum number of files of `.qwen` that are examined.
 const LOOKED_AT: usize = 500;
+
+/// Refuses a link to a file that is never read, wherever it is.
+pub fn refuse_linked_secret(path: &Path) -> Result<(), String> {
+    let Ok(whole) = path.canonicalize() else { return Ok(()) };
+    let is_named = path.file_name() == whole.file_name();
+    let target = fold(whole.to_string_lossy().trim_start_matches('/'));
+    let is_secret = || never_read().any(|glob| Glob::new(glob).is_ok_and(|glob| glob.covers_folded(&target)));
+    match !is_named && is_secret() {
+        true => Err("it is a link to a file for secrets, which may not be read".to_owned()),
+        false => Ok(()),
+    }
+}
 
 /// What the flags say about trust.
 #[derive(Debug, Clone, Default)]
@@ -159,6 +173,13 @@ impl Trusted {
     pub fn named_text(&self, top: &Path, path: &Path) -> Result<String, String> {
         let bytes = self.read_named(top, path)?.ok_or("it does not exist")?;
         String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
+    }
+
+    /// Reads a text for the model that a flag names. A link to a file for secrets is refused: who wrote the link chose it,
+    /// not the user.
+    pub fn text_for_model(&self, top: &Path, path: &Path) -> Result<String, String> {
+        refuse_linked_secret(path)?;
+        self.named_text(top, path)
     }
 
     /// Lists files of the checkout that do not count and that nothing else reports: the loaders of settings and
