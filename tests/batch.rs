@@ -7,20 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::batch_recipes::CLASSIFY;
 use crate::support::{Project, Reply, Server, call, say};
-
-/// A recipe that classifies a stranger's text.
-const CLASSIFY: &str = "\
-recipe: 1
-name: classify
-description: Find the kind of a ticket.
-params:
-  text: {type: string, description: The ticket., untrusted: true}
-prompt: |
-  Answer with one word for this ticket.
-  {{ params.text }}
-needs: {tools: []}
-";
 
 /// Returns a list of so many tickets.
 fn tickets(count: usize) -> String {

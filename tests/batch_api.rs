@@ -5,20 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::support::batch_api::{Creation, completion};
+use crate::support::batch_recipes::CLASSIFY;
 use crate::support::{BatchApi, Outcome, Project, Reply, say};
-
-/// A recipe that needs one request.
-const CLASSIFY: &str = "\
-recipe: 1
-name: classify
-description: Find the kind of a ticket.
-params:
-  text: {type: string, description: The ticket., untrusted: true}
-prompt: |
-  Answer with one word for this ticket.
-  {{ params.text }}
-needs: {tools: []}
-";
 
 /// Arguments of a batch over the tickets.
 const BATCH: [&str; 9] =

@@ -4,17 +4,9 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::support::batch_recipes::UPGRADE;
 use crate::support::github::{GitHub, TOKEN, Trouble};
 use crate::support::{Outcome, Project, Server, call, say};
-
-const UPGRADE: &str = "\
-recipe: 1
-name: upgrade
-description: Upgrade a repository.
-prompt: 'Upgrade this repository.'
-needs: {read: ['**'], write: ['**'], create: ['**'], tools: [read_file, write_file]}
-output: {kind: changes}
-";
 
 /// A batch over one repository, `o/r`, that has run.
 struct Done {

@@ -4,20 +4,12 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::support::batch_recipes::UPGRADE;
 use crate::support::git_https::{GitHttps, fixture};
 use crate::support::{Project, Server, call, say};
 
 /// The token of the server.
 const TOKEN: &str = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
-
-const UPGRADE: &str = "\
-recipe: 1
-name: upgrade
-description: Upgrade a repository.
-prompt: 'Upgrade this repository.'
-needs: {read: ['**'], write: ['**'], create: ['**'], tools: [read_file, write_file]}
-output: {kind: changes}
-";
 
 fn sh(project: &Project, script: &str) -> String {
     let mut command = Command::new("sh");

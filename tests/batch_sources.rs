@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::support::batch_recipes::UPGRADE;
 use crate::support::{Project, Server, call, say};
 
 const FIX: &str = "\
@@ -118,15 +119,6 @@ fn what_differs_early_in_the_prompt_is_named() {
     let run = project.qwen(&["batch", "--lines", "names.txt", "-p", &late]);
     assert!(run.code == 0 && !run.stderr.contains("last third"), "{}", run.stderr);
 }
-
-const UPGRADE: &str = "\
-recipe: 1
-name: upgrade
-description: Upgrade a repository.
-prompt: 'Upgrade this repository.'
-needs: {read: ['**'], write: ['**'], create: ['**'], tools: [read_file, write_file]}
-output: {kind: changes}
-";
 
 /// Makes a repository beside the workspace, with files of which none may count.
 fn repository(project: &Project, name: &str) {

@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod batch_api;
+pub(crate) mod batch_recipes;
 pub(crate) mod git_https;
 pub(crate) mod github;
 pub(crate) mod network;
