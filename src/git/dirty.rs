@@ -47,12 +47,8 @@ impl Repository {
         if !self.can_be_looked_at() {
             return None;
         }
-        let repository = self.library().ok()?;
-        let head = git2::Oid::from_str(self.head.as_deref()?).ok()?;
-        let tree = repository.find_commit(head).ok()?.tree().ok()?;
-        let mut options = git2::DiffOptions::new();
-        options.ignore_submodules(true).include_untracked(false).include_ignored(false);
-        let differences = repository.diff_tree_to_workdir_with_index(Some(&tree), Some(&mut options)).ok()?;
+        let library = self.library().ok()?;
+        let (_, differences) = self.differences(&library, false)?;
         Some(differences.deltas().len() > 0)
     }
 

@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use git2::DiffOptions;
+use git2::{Diff, DiffOptions, Tree};
 
 use super::repository::Repository;
 use crate::base::digest::sha256;
@@ -22,13 +22,7 @@ impl Repository {
     /// No program is started, and nothing is written.
     pub fn work_tree_digest(&self) -> Option<String> {
         let library = self.library().ok()?;
-        let tree = match &self.head {
-            Some(head) => Some(library.find_commit(git2::Oid::from_str(head).ok()?).ok()?.tree().ok()?),
-            None => None,
-        };
-        let mut options = DiffOptions::new();
-        options.ignore_submodules(true).include_untracked(true).recurse_untracked_dirs(true).include_ignored(false);
-        let differences = library.diff_tree_to_workdir_with_index(tree.as_ref(), Some(&mut options)).ok()?;
+        let (tree, differences) = self.differences(&library, true)?;
         if differences.deltas().len() > MOST {
             return None;
         }
@@ -40,6 +34,24 @@ impl Repository {
             }
         }
         Some(sha256(state.as_bytes()))
+    }
+
+    /// Returns the tree of HEAD, if there is one, and how the work tree and the index differ from it; submodules are left
+    /// out. `None` where git's files cannot be read.
+    pub(super) fn differences<'l>(
+        &self,
+        library: &'l git2::Repository,
+        untracked: bool,
+    ) -> Option<(Option<Tree<'l>>, Diff<'l>)> {
+        let tree = match &self.head {
+            Some(head) => Some(library.find_commit(git2::Oid::from_str(head).ok()?).ok()?.tree().ok()?),
+            None => None,
+        };
+        let mut options = DiffOptions::new();
+        options.ignore_submodules(true).include_untracked(untracked).recurse_untracked_dirs(untracked);
+        options.include_ignored(false);
+        let differences = library.diff_tree_to_workdir_with_index(tree.as_ref(), Some(&mut options)).ok()?;
+        Some((tree, differences))
     }
 }
 
