@@ -1,8 +1,10 @@
 //! Describes what is wrong with a document: its position, the line itself, and what to do.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::hidden::is_foreign;
@@ -48,11 +50,29 @@ pub struct Spanned<T> {
     pub span: Span,
 }
 
+/// The newtype that [`Spanned`] asks for. Who knows positions gives a mapping of one entry: the position (the line in the
+/// upper half of the number, the column in the lower one) and the value.
+pub(crate) const SPANNED: &str = "\0spanned";
+
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
-    /// Takes the position that YAML's reader gives.
+    /// Takes the position if the document's reader gives one.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Spanned<T>, D::Error> {
-        let spanned = serde_yaml::Spanned::<T>::deserialize(deserializer)?;
-        Ok(Spanned { value: spanned.value, span: spanned.referenced.into() })
+        struct Both<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Both<T> {
+            type Value = Spanned<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+            fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Spanned<T>, D::Error> {
+                Ok(Spanned { value: T::deserialize(deserializer)?, span: Span::default() })
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Spanned<T>, A::Error> {
+                let place: u64 = map.next_key()?.unwrap_or_default();
+                let half = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default();
+                Ok(Spanned { value: map.next_value()?, span: Span { line: half(place >> 32), column: half(place) } })
+            }
+        }
+        deserializer.deserialize_newtype_struct(SPANNED, Both(PhantomData))
     }
 }
 

@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::cases::TestCase;
 use super::file::{KEYS, RESERVED, RecipeFile};
-use super::places::Node;
+use super::places::Places;
 use super::scalar::{Given, NUMBER, Text};
-use crate::base::document::yaml::{self, MAX_BYTES, nearest};
+use crate::base::document::yaml::{self, Kind, MAX_BYTES, Node, Plain, Scalar, nearest};
 use crate::base::{Code, Diagnostic, Location, Span};
 use crate::hidden::is_foreign;
 
@@ -35,15 +33,15 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<RecipeFile, Diagnostic> {
         error.code = Some(code);
         error.with_line_of(text)
     };
-    let top: Node = yaml::parse(name, text).map_err(|error| fault(Code::R002, error))?;
+    let top = yaml::tree(name, text).map_err(|error| fault(Code::R002, error))?;
     if let Some(problem) = check_top(&top, &at) {
         return Err(problem.with_line_of(text));
     }
-    let mut recipe: RecipeFile = yaml::parse(name, text).map_err(|error| {
+    let mut recipe: RecipeFile = yaml::read(name, text, &top).map_err(|error| {
         let code = if error.message.starts_with("unknown key") { Code::R003 } else { Code::R005 };
         fault(code, error)
     })?;
-    recipe.places = top.places(&file);
+    recipe.places = Places::in_tree(&top, &file);
     let mut lines = Lines::of(text);
     recipe.each_text(&mut |_, _, found| {
         found.place.file = Arc::clone(&file);
@@ -149,21 +147,21 @@ impl<'a> Lines<'a> {
 /// Judges the keys of the top level and the format number before everything else: a file of a later format is not to be
 /// judged by this one's keys.
 fn check_top(top: &Node, at: &dyn Fn(Span) -> Location) -> Option<Diagnostic> {
-    let Node::Map(entries) = top else {
+    let Kind::Map(entries) = &top.kind else {
         return Some(
             Diagnostic::new(Code::R005, at(Span::START), "a recipe is a mapping of keys")
                 .help("begin with `recipe: 1`; `qwen recipe new NAME` writes one"),
         );
     };
-    let Some((key, format)) = entries.iter().find(|(key, _)| key.value == "recipe") else {
+    let Some((key, format)) = entries.iter().find(|(key, _)| key.text() == Some("recipe")) else {
         return Some(
             Diagnostic::new(Code::R004, at(Span::START), "the key `recipe:` is missing").help("begin with `recipe: 1`"),
         );
     };
-    let number = match format {
-        Node::Scalar(Value::String(text)) => text.parse().ok(),
-        Node::Scalar(value) => value.as_u64(),
-        Node::Map(_) | Node::List(_) => None,
+    let number = match &format.kind {
+        Kind::Scalar(Scalar { plain: Plain::Unsigned(number), .. }) => Some(*number),
+        Kind::Scalar(Scalar { plain: Plain::Text, text, .. }) => text.parse().ok(),
+        Kind::Scalar(_) | Kind::Map(_) | Kind::List(_) => None,
     };
     match number {
         Some(FORMAT) => {}
@@ -178,8 +176,8 @@ fn check_top(top: &Node, at: &dyn Fn(Span) -> Location) -> Option<Diagnostic> {
         }
     }
     let unknown = |key: &str| !KEYS.contains(&key) && !key.starts_with("x-");
-    let (found, _) = entries.iter().find(|(key, _)| unknown(&key.value))?;
-    let key = found.value.as_str();
+    let (found, _) = entries.iter().find(|(key, _)| key.text().is_some_and(unknown))?;
+    let key = found.text()?;
     let error = |message: String| Diagnostic::new(Code::R003, at(found.span), message);
     if RESERVED.contains(&key) {
         return Some(

@@ -1,8 +1,14 @@
 //! Parses YAML as this program's files use it: strictly, with limits, and with errors that name the line and the
 //! nearest known key.
 
+mod node;
+mod read;
+
 use serde::de::DeserializeOwned;
-use serde_yaml::{Budget, Error, options::MergeKeyPolicy};
+use serde_yaml::{Budget, Error, NonFiniteFloatPolicy, options::MergeKeyPolicy};
+
+pub use node::{Kind, Node, Plain, Scalar};
+pub use read::Fault;
 
 use crate::base::{Diagnostic, Span};
 
@@ -12,6 +18,16 @@ pub const MAX_BYTES: usize = 256 * 1024;
 /// Reads one document. Refuses unknown and duplicate keys, anchors, aliases, merge keys, tabs, several documents, tags
 /// and more than [`MAX_BYTES`]; only `true` and `false` are booleans, and a scalar read as text keeps its spelling.
 pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Diagnostic> {
+    read(file, text, &tree(file, text)?)
+}
+
+/// Reads a type from the tree of a document, which is `text`.
+pub fn read<T: DeserializeOwned>(file: &str, text: &str, tree: &Node) -> Result<T, Diagnostic> {
+    T::deserialize(tree).map_err(|fault| fault.told(file, text))
+}
+
+/// Reads one document as [`parse`] does, as a tree.
+pub fn tree(file: &str, text: &str) -> Result<Node, Diagnostic> {
     if text.len() > MAX_BYTES {
         return Err(Diagnostic::of_file(file, format!("{} bytes; at most {MAX_BYTES} are read", text.len())));
     }
@@ -31,7 +47,10 @@ pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Diagnosti
     let budget = serde_yaml::budget! {
         max_nodes: 20_000, max_depth: 64, max_events: 60_000, max_anchors: 0, max_aliases: 0, max_documents: 1,
     };
-    serde_yaml::from_str_with_options(text, options(budget)).map_err(|error| translate(file, text, &error))
+    let read = serde_yaml::from_str_with_options::<Node>(text, options(budget));
+    let mut tree = read.map_err(|error| translate(file, text, &error))?;
+    tree.spell(text);
+    Ok(tree)
 }
 
 fn options(budget: Option<Budget>) -> serde_yaml::Options {
@@ -41,8 +60,8 @@ fn options(budget: Option<Budget>) -> serde_yaml::Options {
         strict_booleans: true,
         leading_zero_numbers_as_strings: true,
         underscored_numbers_as_strings: true,
+        non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
         reject_unsupported_tags: true,
-        reject_tagged_field_names: true,
         with_snippet: false,
     }
 }
@@ -56,20 +75,11 @@ fn translate(file: &str, text: &str, error: &Error) -> Diagnostic {
     let error = error.without_snippet();
     let span = error.location().map(Span::from).unwrap_or_default();
     let message = match error {
-        Error::SerdeUnknownField { field, expected, .. } => unknown("key", field, expected),
-        Error::SerdeUnknownVariant { variant, expected, .. } => unknown("value", variant, expected),
         Error::DuplicateMappingKey { key, .. } => match key {
             Some(key) => format!("duplicate key `{key}`"),
             None => "duplicate key".to_owned(),
         },
         Error::InvalidScalar { ty, .. } => unfit(text, span, kind_of_number(ty)),
-        Error::InvalidBooleanStrict { .. } => unfit(text, span, "`true` or `false`"),
-        Error::SerdeInvalidType { unexpected, expected, .. }
-        | Error::SerdeInvalidValue { unexpected, expected, .. } => {
-            format!("expected {}, found {}", plainly(expected), plainly(unexpected))
-        }
-        Error::Unexpected { expected, .. } => unfit(text, span, &plainly(expected)),
-        Error::SerdeMissingField { field, .. } => format!("the key `{field}` is missing"),
         Error::Eof { .. } => "it ends in the middle of a value".to_owned(),
         Error::MergeKeyNotAllowed { .. } => "merge keys (`<<`) are not supported".to_owned(),
         Error::MultipleDocuments { .. } => "more than one document".to_owned(),
