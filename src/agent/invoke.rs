@@ -105,7 +105,6 @@ pub struct Invoker<'a> {
     guard: LoopGuard,
     redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
     hooks: Option<&'a dyn Hooks>,
-    text_tools: bool,
     secrets: Option<&'a Secrets>,
     delegates: Option<Box<dyn Delegate + 'a>>,
     page_reader: Option<&'a dyn Model>,
@@ -152,7 +151,6 @@ impl<'a> Invoker<'a> {
             guard: LoopGuard::default(),
             redact,
             hooks: None,
-            text_tools: false,
             secrets: None,
             delegates: None,
             page_reader: None,
@@ -223,7 +221,7 @@ impl<'a> Invoker<'a> {
 
     /// Sets whether the model writes its calls as text, so that errors show the right format.
     pub fn set_text_tools(&mut self, text_tools: bool) {
-        self.text_tools = text_tools;
+        self.context.text_tools = text_tools;
     }
 
     /// Returns an invoker of fewer tools under the same rules, hooks and secrets, without delegates.
@@ -233,7 +231,6 @@ impl<'a> Invoker<'a> {
     {
         Invoker {
             hooks: self.hooks,
-            text_tools: self.text_tools,
             secrets: self.secrets,
             page_reader: self.page_reader,
             trace: self.trace,
@@ -249,6 +246,20 @@ impl<'a> Invoker<'a> {
     /// Returns the question about what rewritten files lost, beyond what the task names.
     pub(super) fn question_of_loss(&self, task: &str) -> Option<String> {
         memory::question_of_loss(&self.context, task)
+    }
+
+    /// Puts back what rewritten files lost beyond what the task names, as far as the policy still allows to write them;
+    /// returns the names of the files.
+    pub(super) fn restore_lost(&self, task: &str) -> Vec<String> {
+        let mut names = Vec::new();
+        for (path, entry) in memory::restored(&self.context, task) {
+            let access = [Access::Write { path: path.as_path().to_owned() }];
+            let (_, Some(grant)) = self.judge.authorize(ToolId::WriteFile.name(), &access) else { continue };
+            if self.context.workspace.write(&grant, path.as_path(), entry).is_ok() {
+                names.push(path.to_string());
+            }
+        }
+        names
     }
 
     /// Tells whether anything is staged.

@@ -23,11 +23,13 @@ use std::time::Instant;
 pub use ending::{Ending, OnDeny, Stopped};
 pub use events::Emit;
 
+use crate::change::loss;
 use crate::event::Event;
 use crate::exit::Exit;
 use crate::model::tool_set::ToolSet;
 use crate::model::{
-    AssistantMessage, Delta, ErrorClass, Message, Model, Request, Stop, StreamFault, ToolMessage, Turn, leaked_calls,
+    AssistantMessage, Delta, ErrorClass, Message, Model, Part, Request, Stop, StreamFault, ToolMessage, Turn,
+    leaked_calls,
     prompted::{self, CallsOutcome},
 };
 use crate::tool_name::ToolId;
@@ -39,6 +41,19 @@ use transcript::Transcript;
 
 /// Characters of the reasoning that a model is shown again after it repeated itself.
 const SHOWN_REASONING: usize = 2_000;
+
+/// What a model hears that answers a task for changes without a call.
+const NOTHING_DONE: &str = "Nothing has been done yet: no tool was called, so no file has changed. \
+     If the task needs a change, make it now with the tools. If it needs none, say why.";
+
+/// What it hears after calls that changed nothing.
+const NOTHING_CHANGED: &str = "No file has changed: your last call changed nothing. \
+     If the task needs a change, make it now with another call. If it needs none, say why.";
+
+/// Tells whether a tool says that a file is as it was.
+fn changes_nothing(content: &[Part]) -> bool {
+    content.iter().any(|part| matches!(part, Part::Text(text) if text.contains(prompted::UNCHANGED)))
+}
 
 /// The result of a turn.
 enum TurnOutcome {
@@ -92,6 +107,10 @@ struct Said {
     nudged: Option<(String, u64)>,
     /// It was asked whether what rewritten files lost was meant.
     loss: bool,
+    /// The question about the loss is open.
+    asked_of_loss: bool,
+    /// The last call that was to change a file changed nothing.
+    changed_nothing: bool,
     reprompted: bool,
     /// Its answer only repeated itself.
     repetition: bool,
@@ -319,20 +338,7 @@ impl<'a> Agent<'a> {
             });
             return Ok(TurnOutcome::Continue);
         }
-        if self.options.changes_expected
-            && self.account.tool_calls() == 0
-            && self.said.nudged.is_none()
-            && !self.tools.specs().is_empty()
-        {
-            self.said.nudged = Some((text, 0));
-            self.transcript.turn(turn.message, Vec::new());
-            self.transcript.say(
-                "Nothing has been done yet: no tool was called, so no file has changed. \
-                 If the task needs a change, make it now with the tools. If it needs none, say why.",
-            );
-            return Ok(TurnOutcome::Continue);
-        }
-        if let Some(question) = self.question_of_loss() {
+        if let Some(question) = self.doubt(&text) {
             self.said.nudged = Some((text, self.account.tool_calls()));
             self.transcript.turn(turn.message, Vec::new());
             self.transcript.say(question);
@@ -348,6 +354,29 @@ impl<'a> Agent<'a> {
             Some((answer, calls)) if self.account.tool_calls() == calls => Ok(TurnOutcome::Answer(answer)),
             _ => Ok(TurnOutcome::Answer(text)),
         }
+    }
+
+    /// Returns what the model is asked about an answer before it counts: each thing once.
+    fn doubt(&mut self, answer: &str) -> Option<String> {
+        if std::mem::take(&mut self.said.asked_of_loss) && loss::wants_back(answer) {
+            let names = self.invoker.restore_lost(&self.options.task);
+            if names.is_empty() {
+                return Some("Other lines are in their place now, so put them back with the tools.".to_owned());
+            }
+            let message = format!("lines that a rewrite had lost were put back in {}", names.join(", "));
+            (self.emit)(Event::Warning { message });
+        }
+        if self.options.changes_expected && self.said.nudged.is_none() && !self.tools.specs().is_empty() {
+            if self.account.tool_calls() == 0 {
+                return Some(NOTHING_DONE.to_owned());
+            }
+            if self.said.changed_nothing && !self.invoker.has_changes() {
+                return Some(NOTHING_CHANGED.to_owned());
+            }
+        }
+        let question = self.question_of_loss();
+        self.said.asked_of_loss = question.is_some();
+        question
     }
 
     /// Returns the question about what rewritten files lost, once, and only while there is a turn left for its answer.
@@ -376,6 +405,9 @@ impl<'a> Agent<'a> {
         let outcomes = self.invoker.answer(&message.calls, &mut self.account, turn).await;
         for (call, outcome) in message.calls.iter().zip(outcomes) {
             let ToolResponse { content, is_error, wrong_arguments, name, ends } = outcome;
+            if name == ToolId::WriteFile.name() || name == ToolId::Edit.name() {
+                self.said.changed_nothing = is_error || changes_nothing(&content);
+            }
             if name == ToolId::StructuredOutput.name() {
                 is_answered |= !is_error;
                 misfit = wrong_arguments.or(misfit);

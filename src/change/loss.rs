@@ -1,6 +1,8 @@
 //! Finds what a rewritten file lost that a rewrite seldom means to lose: headings, a licence, exports, sections of a
 //! configuration.
 
+use super::diff::LineDiff;
+
 /// What a line of a file is, if its loss is worth a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
@@ -142,28 +144,108 @@ fn is_named(line: &str, task: &str) -> bool {
     }
 }
 
+/// Tells whether a task has half of the longer words of a line, so that its loss may be meant.
+fn is_described(line: &str, task: &str) -> bool {
+    let longer = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+        words.filter(|word| word.len() > 3).map(str::to_lowercase).collect()
+    };
+    let (words, task) = (longer(line), longer(task));
+    !words.is_empty() && words.iter().filter(|word| task.contains(word)).count() * 2 >= words.len()
+}
+
+/// Tells whether the first half of a line is that of another.
+fn is_like(old: &[u8], new: &[u8]) -> bool {
+    let (old, new) = (old.trim_ascii(), new.trim_ascii());
+    let same = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+    same > 0 && same * 2 >= old.len()
+}
+
+/// What a rewritten file lost and a task does not ask to lose.
+struct Lost<'t> {
+    /// The lines to ask about.
+    lines: Vec<&'t str>,
+    /// The text with what can be put back; `None` if nothing can.
+    restored: Option<String>,
+}
+
+/// Endings of files of prose, of which every lost paragraph counts.
+const PROSE: &[&str] = &["md", "markdown", "txt", "rst", "adoc"];
+
+/// Beginnings of words by which a task asks for less or for something else in the same place.
+const REMOVALS: &[&str] = &[
+    "remov", "delet", "drop", "strip", "without", "short", "cut", "clean", "replac", "rewrit", "merg", "inlin", "mov",
+    "sort", "dedup", "duplicat", "only", "instead", "simplif", "unus", "extract", "split",
+];
+
+/// Finds what a rewritten file lost. Lost are its headings, exports and the like that the task does not name; and where the
+/// task does not ask for less, too, the lines at its end, as of a rewrite that was cut, and paragraphs of prose.
+fn lost<'t>(name: &str, before: &'t str, after: &str, task: &str) -> Lost<'t> {
+    let marks: Vec<&str> = lost_marks(name, before, after).into_iter().filter(|line| !is_named(line, task)).collect();
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending).unwrap_or_default();
+    let asks_less = task
+        .split(|c: char| !c.is_alphanumeric())
+        .any(|word| REMOVALS.iter().any(|begin| word.to_lowercase().starts_with(begin)));
+    let old: Vec<&str> = before.split_inclusive('\n').collect();
+    let written = old.iter().rposition(|line| !line.trim().is_empty()).map_or(0, |last| last + 1);
+    let (mut lines, mut text, mut copied) = (marks.clone(), String::new(), 0);
+    let mut is_restored = false;
+    for (range, came) in LineDiff::new(before.as_bytes(), after.as_bytes()).edits() {
+        // New lines may be like the first old ones: then only the rest is gone.
+        let (changed, gone) = old[range.clone()].split_at(came.len().min(range.len()));
+        let words: Vec<&str> = gone.iter().map(|line| line.trim_end()).filter(|line| !line.is_empty()).collect();
+        let is_cut = !asks_less && (range.end >= written || PROSE.contains(&ending));
+        let is_lost = !words.is_empty()
+            && changed.iter().zip(came).all(|(old, new)| is_like(old.as_bytes(), new))
+            && !words.iter().any(|line| is_described(line, task))
+            && (is_cut || words.iter().any(|line| marks.contains(line)));
+        text.push_str(&old[copied..range.start].concat());
+        text.push_str(&String::from_utf8_lossy(&came.concat()));
+        if is_lost {
+            lines.extend(words.into_iter().filter(|line| !marks.contains(line)));
+            text.push_str(&gone.concat());
+            is_restored = true;
+        }
+        copied = range.end;
+    }
+    text.push_str(&old[copied..].concat());
+    Lost { lines, restored: is_restored.then_some(text) }
+}
+
 /// Lines of a question that are written out.
 const MOST_LINES: usize = 12;
 
 /// Returns the question about what rewritten files lost and the task does not name: for each file its name, and its
 /// text before and after. `None` if there is nothing to ask.
 pub fn question<'t>(files: impl Iterator<Item = (String, &'t str, &'t str)>, task: &str) -> Option<String> {
-    let mut lost: Vec<String> = Vec::new();
+    let mut asked: Vec<String> = Vec::new();
     for (name, before, after) in files {
-        let lines = lost_marks(&name, before, after).into_iter().filter(|line| !is_named(line, task));
-        lost.extend(lines.map(|line| format!("{name}: {}", line.chars().take(200).collect::<String>())));
+        let lines = lost(&name, before, after, task).lines;
+        asked.extend(lines.iter().map(|line| format!("{name}: {}", line.chars().take(200).collect::<String>())));
     }
-    if lost.is_empty() {
+    if asked.is_empty() {
         return None;
     }
-    let more = lost.len().saturating_sub(MOST_LINES);
-    lost.truncate(MOST_LINES);
+    let more = asked.len().saturating_sub(MOST_LINES);
+    asked.truncate(MOST_LINES);
     let more = if more > 0 { format!("\n... and {more} more") } else { String::new() };
     Some(format!(
-        "These lines were in the files before you wrote them anew, and are gone:\n{}{more}\nIf the task does not ask for \
-         that, put them back now. If it does, answer that they are to go.",
-        lost.join("\n")
+        "These lines were in the files before you wrote them anew, and are gone:\n{}{more}\nDoes the task ask to remove \
+         them? Answer with one word: \"restore\" puts them back, \"remove\" leaves them out.",
+        asked.join("\n")
     ))
+}
+
+/// Tells whether an answer to the question is that the lines are to be put back.
+pub fn wants_back(answer: &str) -> bool {
+    let answer = answer.to_lowercase();
+    answer.contains("restore") && !answer.contains("remove")
+}
+
+/// Returns the text of a rewritten file with the lost lines back in their places; `None` if none of them has a place of
+/// its own, because other lines are there now.
+pub fn restored(name: &str, before: &str, after: &str, task: &str) -> Option<String> {
+    lost(name, before, after, task).restored
 }
 
 #[cfg(test)]
@@ -193,5 +275,30 @@ mod tests {
         assert!(ask("a.md", "# Old tool\n", "Rename the old tool in a.md").is_none());
         assert!(ask("a.py", "# Copyright A\n", "Drop the licence").is_none());
         assert_eq!(ask("a.py", "x\n", "Fix it"), None);
+    }
+
+    #[test]
+    fn lost_lines_are_put_back_where_they_were() {
+        let compose = "services:\n  db:\n    image: a:1\n\nvolumes:\n  data:\n";
+        let cut = "services:\n  db:\n    image: a:2\n";
+        let whole = compose.replace("a:1", "a:2");
+        assert_eq!(restored("c.yaml", compose, cut, "Set the image to a:2").as_deref(), Some(whole.as_str()));
+        // Without a mark, the end of a file and a paragraph count unless less is asked for.
+        let code = "a = 1\nb = 2\nprint(a)\nprint(b)\n";
+        assert_eq!(
+            restored("a.py", code, "a = 3\nb = 2\n", "Set a to 3").as_deref(),
+            Some("a = 3\nb = 2\nprint(a)\nprint(b)\n")
+        );
+        assert_eq!(restored("a.py", code, "a = 3\nb = 2\n", "Set a to 3 and remove the output"), None);
+        assert_eq!(restored("a.py", code, "a = 1\nprint(a)\nprint(b)\n", "Fix it"), None);
+        assert!(restored("a.md", "One.\n\nTwo.\n\nThree.\n", "One.\n\nThree.\n", "Be glad").is_some());
+        // Where other lines are now, nobody can tell the order.
+        assert_eq!(restored("a.rs", "pub fn a() {}\n", "/// A.\n", "Describe it"), None);
+    }
+
+    #[test]
+    fn an_answer_wants_lines_back_or_not() {
+        assert!(wants_back("Restore") && wants_back("`restore`: the task needs them"));
+        assert!(!wants_back("remove") && !wants_back("remove, do not restore") && !wants_back("They are gone."));
     }
 }

@@ -153,6 +153,7 @@ async fn call(
         memory: &memory,
         limits: &limits,
         runner: &runner,
+        text_tools: false,
         media: false,
         traced: &Context::NONE,
     };

@@ -96,6 +96,7 @@ impl Parameters {
         let mut notes = Vec::new();
         if self.is_ours() {
             unwrap_single(schema, &mut arguments, &mut notes);
+            split_named_by_path(schema, &mut arguments, &mut notes);
             rename_aliases(schema, &mut arguments, &mut notes);
         }
         let Some(validator) = self.validator.get_or_init(|| jsonschema::validator_for(schema).ok()) else {
@@ -197,6 +198,21 @@ fn unwrap_single(schema: &Value, object: &mut Map<String, Value>, notes: &mut Ve
     };
     notes.push(format!("the arguments were taken out of `{key}`"));
     *object = inner;
+}
+
+/// Reads `{"a/b.md": "text"}` as the path of a file and its content, for a tool that takes these two.
+fn split_named_by_path(schema: &Value, object: &mut Map<String, Value>, notes: &mut Vec<String>) {
+    let required = schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    if object.len() != 1 || required.iter().filter_map(Value::as_str).ne(["file_path", "content"]) {
+        return;
+    }
+    let Some((path, Value::String(content))) = object.iter().next() else { return };
+    if !path.contains(['.', '/']) || path.contains(char::is_whitespace) {
+        return;
+    }
+    let (path, content) = (path.clone(), content.clone());
+    notes.push(format!("`{path}` was taken as `file_path`, and its value as `content`"));
+    *object = Map::from_iter([("file_path".to_owned(), path.into()), ("content".to_owned(), content.into())]);
 }
 
 pub(super) fn one_object(text: &str) -> Option<Map<String, Value>> {

@@ -88,6 +88,29 @@ pub fn response(words: &str) -> String {
     format!("<tool_response>\n{words}\n</tool_response>")
 }
 
+/// How `write_file` says that a file is as it was.
+pub const UNCHANGED: &str = "It had exactly this content before: nothing has changed.";
+
+/// Returns what is said of a call that was to change a file and did not, instead of the call and its answer: small models
+/// repeat the calls that they see. `None` if both are shown.
+pub fn in_vain(call: &ToolCall, words: &str, is_error: bool) -> Option<String> {
+    let is_change = [ToolId::WriteFile, ToolId::Edit].iter().any(|tool| tool.name() == call.name);
+    if is_change && words.contains(UNCHANGED) {
+        let named = |object: &serde_json::Map<String, Value>| Some(object.get("file_path")?.as_str()?.to_owned());
+        let file = match &call.arguments {
+            Arguments::Object(object) => named(object),
+            Arguments::Incomplete { .. } | Arguments::Invalid { .. } => None,
+        };
+        return Some(format!(
+            "Nothing was changed: you wrote {} as it already was. Change it with edit: old_string is the part that is \
+             to go or to change, new_string what stands there then, and nothing if it is to go.",
+            file.unwrap_or_else(|| "the file".to_owned())
+        ));
+    }
+    let is_unknown = words.starts_with("There is no tool ");
+    (is_error && (is_change || is_unknown)).then(|| format!("Nothing was changed yet. {words}"))
+}
+
 /// How the calls of a turn went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallsOutcome {

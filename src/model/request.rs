@@ -453,6 +453,12 @@ impl Writer {
     }
 
     fn prompted_turn(&mut self, turn: &AssistantMessage, answers: &[Answer<'_>], mark: bool) {
+        if let ([call], [Answer { message: Some(message), .. }]) = (&*turn.calls, answers)
+            && let Some(said) = prompted::in_vain(call, &self.words(&message.content), message.is_error)
+        {
+            self.parts("user", &[Part::Text(said)], mark);
+            return;
+        }
         let mut text = turn.text.clone();
         for call in &turn.calls {
             if !text.is_empty() && !text.ends_with('\n') {

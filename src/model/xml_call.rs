@@ -142,7 +142,7 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
         let named = tag(text, at, "<parameter").map(|(key, start)| (key.to_owned(), start));
         let unnamed = || {
             let start = at + rest.strip_prefix("<parameter>").map(|_| "<parameter>".len())?;
-            Some((unnamed(&required, &properties, &arguments)?.to_owned(), start))
+            Some((unnamed(&required, &properties, &arguments, rest)?.to_owned(), start))
         };
         // `<content>…</content>` instead of `<parameter=content>…</parameter>`.
         let nested = || {
@@ -174,18 +174,23 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
     }
 }
 
-/// Returns the parameter that a value without a name can only be: the one that is missing, or behind it where to look.
+/// Returns the parameter that a value without a name can only be: the one that is missing, or behind it where to look; the
+/// first that is missing if as many values without names follow in the rest of the call as parameters are missing.
 fn unnamed<'r>(
     required: &[&'r str],
     properties: &Map<String, Value>,
     arguments: &Map<String, Value>,
+    rest: &str,
 ) -> Option<&'r str> {
     let is_missing = |key: &&str| !arguments.contains_key(*key);
     let mut missing = required.iter().copied().filter(is_missing);
     match (missing.next(), missing.next()) {
         (Some(key), None) => Some(key),
         (None, _) => Some("path").filter(|key| properties.contains_key(*key)).filter(is_missing),
-        (Some(_), Some(_)) => None,
+        (Some(key), Some(_)) => {
+            let follow = rest.split("</function>").next().unwrap_or_default().matches("<parameter>").count();
+            (follow == 2 + missing.count()).then_some(key)
+        }
     }
 }
 

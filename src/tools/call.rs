@@ -111,6 +111,8 @@ pub struct ToolContext<'a> {
     pub runner: &'a dyn CommandRunner,
     /// Whether the model takes images and documents.
     pub media: bool,
+    /// Whether the model writes its calls as text, as small models do.
+    pub text_tools: bool,
     /// The trace context for programs and servers that the call starts.
     pub traced: &'a Context,
 }
@@ -126,6 +128,8 @@ pub struct RunMemory {
     pub answer: std::sync::Mutex<Option<Value>>,
     /// Files with a text that were written as a whole.
     pub rewritten: std::sync::Mutex<std::collections::BTreeSet<crate::path::RelPath>>,
+    /// Files whose whole replacement was questioned.
+    pub questioned: std::sync::Mutex<std::collections::BTreeSet<crate::path::RelPath>>,
 }
 
 /// An item of the to-do list.

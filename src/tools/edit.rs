@@ -173,9 +173,10 @@ impl EditCall {
                 format!(
                     "Failed to edit, expected {expected} occurrences but found {} (lines {}) for old_string in file: \
                      {shown}. No edits made.{overlooking} Include more of the lines around it in old_string, or set \
-                     expected_replacements or replace_all.",
+                     expected_replacements or replace_all.{}",
                     lines.len(),
-                    numbers.join(", ")
+                    numbers.join(", "),
+                    self.places(lines, text)
                 )
             }
             Failure::Unclear { line, why } => format!(
@@ -188,6 +189,26 @@ impl EditCall {
             ),
         };
         ToolError::failed(message)
+    }
+
+    /// Shows the lines of a few places, those first that have nothing but the text: what the next call can copy.
+    fn places(&self, lines: &[usize], text: &str) -> String {
+        const SHOWN: usize = 5;
+        if lines.len() > SHOWN || self.old.contains('\n') {
+            return String::new();
+        }
+        let of_file: Vec<&str> = text.lines().collect();
+        let mut shown: Vec<(usize, &str)> =
+            lines.iter().filter_map(|number| Some((*number, *of_file.get(number.checked_sub(1)?)?))).collect();
+        if shown.iter().all(|(_, line)| line.trim() == self.old.trim()) {
+            return String::new();
+        }
+        let bare = |line: &str| line.trim_matches(|c: char| !c.is_alphanumeric()).len();
+        shown.sort_by_key(|(number, line)| (bare(line), *number));
+        let shown = shown
+            .into_iter()
+            .map(|(number, line)| format!("\nline {number}: {}", line.chars().take(200).collect::<String>()));
+        shown.collect()
     }
 
     fn what_there_is(&self, text: &str) -> String {

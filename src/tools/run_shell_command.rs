@@ -309,6 +309,7 @@ mod tests {
             memory: &project.memory,
             limits: &limits,
             runner: &Echo,
+            text_tools: false,
             media: false,
             traced: &crate::base::trace::Context::NONE,
         };

@@ -124,6 +124,7 @@ impl Project {
             memory: &self.memory,
             limits: &limits,
             runner,
+            text_tools: false,
             media: self.media,
             traced: &Context::NONE,
         };

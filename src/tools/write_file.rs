@@ -11,10 +11,13 @@ use crate::change::Entry;
 use crate::change::diff;
 use crate::change::loss::lost_marks;
 use crate::change::text::{Decoded, LineEnd};
-use crate::model::Part;
+use crate::model::{Part, prompted::UNCHANGED};
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
 use crate::workspace::WorkspaceError;
+
+/// Characters of a refused content that its message quotes.
+const QUOTED: usize = 40;
 
 /// The tool.
 pub struct WriteFile;
@@ -77,6 +80,16 @@ impl Call for WriteCall {
                 None => self.content.clone(),
             };
             let content = file.encode(&text).map_err(|error| ToolError::failed(format!("{shown}: {error}")))?;
+            if cx.text_tools
+                && let Some(old) = &old
+                && memory::is_first_replacement(cx.memory, &path, &old.text, &text)
+            {
+                let given: String = self.content.trim().chars().take(QUOTED).collect();
+                return Err(ToolError::failed(format!(
+                    "\"{given}\" alone is not the whole new content of {shown}. write_file takes all lines of the file, \
+                     those that stay as well. If none of them stays, make the same call again."
+                )));
+            }
             // Lines are shown only of what the model could have read.
             let unseen = !memory::has_seen(cx.memory, &path) && grant.read_filter(cx.workspace.root().into())(&path);
             let hash = memory::hash(&content);
@@ -88,9 +101,9 @@ impl Call for WriteCall {
             }
             let fault = memory::fault(&path, old.as_ref().map(|old| old.text.as_str()), &text);
             let llm = match (&old, existing) {
-                (_, Some(before)) if memory::hash(before) == hash => format!(
-                    "Successfully overwrote file: {shown}\nIt had exactly this content before: nothing has changed."
-                ),
+                (_, Some(before)) if memory::hash(before) == hash => {
+                    format!("Successfully overwrote file: {shown}\n{UNCHANGED}")
+                }
                 (_, None) => format!("Successfully created and wrote to new file: {shown}"),
                 (Some(old), Some(_)) => {
                     format!("Successfully overwrote file: {shown}{}", gone(&shown, (&old.text, &text), unseen))

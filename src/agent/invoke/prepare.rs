@@ -165,8 +165,14 @@ impl Invoker<'_> {
 
     /// Corrects a call in the format in which the model currently writes calls.
     fn in_shape(&self, message: String, name: &str) -> String {
-        if self.text_tools {
-            prompted::correction(&message, self.offer.specs.iter().find(|tool| tool.name == name))
+        if self.context.text_tools {
+            match self.offer.specs.iter().find(|tool| tool.name == name) {
+                None if message.starts_with("Tool ") => {
+                    let names: Vec<&str> = self.offer.specs.iter().map(|tool| tool.name.as_str()).collect();
+                    format!("There is no tool {name:?}. Use one of these: {}.", names.join(", "))
+                }
+                tool => prompted::correction(&message, tool),
+            }
         } else {
             message
         }

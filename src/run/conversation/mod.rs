@@ -252,6 +252,7 @@ impl Conversation<'_> {
             memory: &setup.toolbox.memory,
             limits: &setup.toolbox.limits,
             runner: &stage.runner,
+            text_tools: false,
             media: setup.asked.client.facts_of_images(),
             traced: &Context::NONE,
         }

@@ -34,19 +34,43 @@ pub(crate) fn rewrote(memory: &RunMemory, path: &RelPath) {
     memory.rewritten.lock().expect("nothing panics while it holds the set").insert(path.clone());
 }
 
-/// Returns the question about what the files that were written as a whole lost, beyond what the task names.
-pub fn question_of_loss(cx: &ToolContext<'_>, task: &str) -> Option<String> {
+/// Returns the files that were written as a whole, each with its text before and after.
+fn rewritten(cx: &ToolContext<'_>) -> Vec<(RelPath, Decoded, Decoded)> {
     let changes = cx.workspace.changes();
     let rewritten = cx.memory.rewritten.lock().expect("nothing panics while it holds the set");
-    let texts: Vec<(String, String, String)> = rewritten
-        .iter()
-        .filter_map(|path| {
-            let change = changes.get(path)?;
-            let text = |entry: &Entry| Some(Decoded::from_bytes(entry.content()?)?.text);
-            Some((names::relative(path), text(&change.before)?, text(&change.after)?))
-        })
-        .collect();
-    loss::question(texts.iter().map(|(name, before, after)| (name.clone(), before.as_str(), after.as_str())), task)
+    let text = |entry: &Entry| Decoded::from_bytes(entry.content()?);
+    let texts = rewritten.iter().filter_map(|path| {
+        let change = changes.get(path)?;
+        Some((path.clone(), text(&change.before)?, text(&change.after)?))
+    });
+    texts.collect()
+}
+
+/// Returns the question about what the files that were written as a whole lost, beyond what the task names.
+pub fn question_of_loss(cx: &ToolContext<'_>, task: &str) -> Option<String> {
+    let files = rewritten(cx);
+    let texts = files.iter().map(|(path, before, after)| (names::relative(path), &*before.text, &*after.text));
+    loss::question(texts, task)
+}
+
+/// Returns what the files that were written as a whole become with the lost lines back in their places.
+pub(crate) fn restored(cx: &ToolContext<'_>, task: &str) -> Vec<(RelPath, Entry)> {
+    let changes = cx.workspace.changes();
+    let back = rewritten(cx).into_iter().filter_map(|(path, before, after)| {
+        let text = loss::restored(&names::relative(&path), &before.text, &after.text, task)?;
+        let Entry::File { executable, .. } = changes.get(&path)?.after else { return None };
+        Some((path, Entry::File { content: after.encode(&text).ok()?.into(), executable }))
+    });
+    back.collect()
+}
+
+/// Tells, once for a file, that a text for it keeps no line of the file, so that the model can confirm it by a second call.
+pub(crate) fn is_first_replacement(memory: &RunMemory, path: &RelPath, before: &str, after: &str) -> bool {
+    let mut kept = after.lines().map(str::trim).filter(|line| !line.is_empty());
+    let written: Vec<&str> = before.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    written.len() > 1
+        && !kept.any(|line| written.contains(&line))
+        && memory.questioned.lock().expect("nothing panics while it holds the set").insert(path.clone())
 }
 
 /// Returns what a tool adds to its answer where a new text cannot be read and the text before it could; else nothing.

@@ -138,6 +138,7 @@ async fn call(limits: Limits, arguments: Value) -> Result<String, ToolError> {
         memory: &project.memory,
         limits: &limits,
         runner: &NoRunner,
+        text_tools: false,
         media: false,
         traced: &Context::NONE,
     };
