@@ -50,10 +50,11 @@ const NOTHING_DONE: &str = "Nothing has been done yet: no tool was called, so no
 const NOTHING_CHANGED: &str = "No file has changed: your last call changed nothing. \
      If the task needs a change, make it now with another call. If it needs none, say why.";
 
-/// Tells whether a tool says that a file is as it was.
-fn changes_nothing(content: &[Part]) -> bool {
-    content.iter().any(|part| matches!(part, Part::Text(text) if text.contains(prompted::UNCHANGED)))
-}
+/// Calls in a row that change nothing, after which a model that writes its calls as text will not find the right one.
+const MOST_IN_VAIN: u32 = 4;
+
+/// What helps a model that does not get along with a task.
+const LARGER_MODEL: &str = "use a larger model, or a prompt with a single task";
 
 /// The result of a turn.
 enum TurnOutcome {
@@ -111,6 +112,8 @@ struct Said {
     asked_of_loss: bool,
     /// The last call that was to change a file changed nothing.
     changed_nothing: bool,
+    /// The number of such calls one after another.
+    in_vain: u32,
     reprompted: bool,
     /// Its answer only repeated itself.
     repetition: bool,
@@ -287,7 +290,7 @@ impl<'a> Agent<'a> {
                 Exit::Failed,
                 "loop",
                 "the model's answer repeated itself without end, twice",
-                Some("use a larger model, or a prompt with a single task"),
+                Some(LARGER_MODEL),
             ));
         }
         self.said.repetition = true;
@@ -366,11 +369,11 @@ impl<'a> Agent<'a> {
             let message = format!("lines that a rewrite had lost were put back in {}", names.join(", "));
             (self.emit)(Event::Warning { message });
         }
-        if self.options.changes_expected && self.said.nudged.is_none() && !self.tools.specs().is_empty() {
-            if self.account.tool_calls() == 0 {
+        if self.said.nudged.is_none() && !self.tools.specs().is_empty() {
+            if self.options.changes_expected && self.account.tool_calls() == 0 {
                 return Some(NOTHING_DONE.to_owned());
             }
-            if self.said.changed_nothing && !self.invoker.has_changes() {
+            if self.said.changed_nothing && !self.invoker.has_changes() && !self.account.is_last_turn() {
                 return Some(NOTHING_CHANGED.to_owned());
             }
         }
@@ -406,7 +409,11 @@ impl<'a> Agent<'a> {
         for (call, outcome) in message.calls.iter().zip(outcomes) {
             let ToolResponse { content, is_error, wrong_arguments, name, ends } = outcome;
             if name == ToolId::WriteFile.name() || name == ToolId::Edit.name() {
-                self.said.changed_nothing = is_error || changes_nothing(&content);
+                let words = Part::text_of(&content);
+                // What is denied stays denied, and the model may say so.
+                let is_denied = words.starts_with("Denied");
+                self.said.changed_nothing = !is_denied && (is_error || words.contains(prompted::UNCHANGED));
+                self.said.in_vain = if self.said.changed_nothing { self.said.in_vain + 1 } else { 0 };
             }
             if name == ToolId::StructuredOutput.name() {
                 is_answered |= !is_error;
@@ -416,6 +423,10 @@ impl<'a> Agent<'a> {
             end = end.or(ends);
         }
         self.transcript.turn(message, answers);
+        if self.model.text_tools() && self.said.in_vain >= MOST_IN_VAIN {
+            let message = format!("the model made {MOST_IN_VAIN} calls one after another that changed nothing");
+            end = end.or(Some(stopped(Exit::Failed, "loop", message, Some(LARGER_MODEL))));
+        }
         match (end, misfit) {
             (Some(stopped), _) => Err(stopped),
             (None, _) if is_answered => Ok(TurnOutcome::Answer(text)),

@@ -496,6 +496,19 @@ mod tests {
     }
 
     #[test]
+    fn a_content_named_by_its_path_is_read_as_both() {
+        assert_eq!(
+            check("write_file", json!({"docs/a.md": "text"})),
+            Ok(json!({"file_path": "docs/a.md", "content": "text"}))
+        );
+        for other in
+            [json!({"word": "text"}), json!({"a b.md": "text"}), json!({"a.md": 1}), json!({"a.md": "", "b.md": ""})]
+        {
+            assert!(check("write_file", other).is_err());
+        }
+    }
+
+    #[test]
     fn r34_an_unknown_tool_is_named_with_its_neighbours_and_never_guessed() {
         assert_eq!(
             set().check("read_fil", Map::new()).unwrap_err(),

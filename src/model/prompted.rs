@@ -108,7 +108,8 @@ pub fn in_vain(call: &ToolCall, words: &str, is_error: bool) -> Option<String> {
         ));
     }
     let is_unknown = words.starts_with("There is no tool ");
-    (is_error && (is_change || is_unknown)).then(|| format!("Nothing was changed yet. {words}"))
+    let is_wrong = is_change && !words.starts_with("Denied");
+    (is_error && (is_wrong || is_unknown)).then(|| format!("Nothing was changed yet. {words}"))
 }
 
 /// How the calls of a turn went.
@@ -223,7 +224,7 @@ fn type_of(schema: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     use super::*;
 
@@ -282,6 +283,25 @@ mod tests {
         assert!(after(CallsOutcome::FoundNothing, question).ends_with("The task: Which file?"));
         assert!(after(CallsOutcome::Failed, question).starts_with("A call failed"));
         assert!(finds_nothing("No matches found for pattern \"x\" in path \".\".") && !finds_nothing("Found 1 match"));
+    }
+
+    #[test]
+    fn a_call_that_changed_nothing_is_told_and_not_shown() {
+        let call = |name: &str| ToolCall {
+            id: "c1".into(),
+            name: name.into(),
+            arguments: Arguments::Object(Map::from_iter([("file_path".to_owned(), "a.py".into())])),
+            recovered: None,
+            notes: Vec::new(),
+        };
+        let unchanged = format!("Successfully overwrote file: a.py\n{UNCHANGED}");
+        let said = in_vain(&call("write_file"), &unchanged, false).unwrap();
+        assert!(said.starts_with("Nothing was changed: you wrote a.py as it already was."), "{said}");
+        let said = in_vain(&call("edit"), "Failed to edit, 0 occurrences", true).unwrap();
+        assert_eq!(said, "Nothing was changed yet. Failed to edit, 0 occurrences");
+        assert!(in_vain(&call("sort"), "There is no tool \"sort\". Use one of these: edit.", true).is_some());
+        assert_eq!(in_vain(&call("edit"), "Successfully modified file: a.py", false), None);
+        assert_eq!(in_vain(&call("run_shell_command"), "Denied: no rule", true), None);
     }
 
     #[test]

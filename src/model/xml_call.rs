@@ -174,8 +174,8 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
     }
 }
 
-/// Returns the parameter that a value without a name can only be: the one that is missing, or behind it where to look; the
-/// first that is missing if as many values without names follow in the rest of the call as parameters are missing.
+/// Returns the parameter that a value without a name can only be: the one that is missing, or behind it where to look; behind
+/// one with a name the first that is missing, if the rest of the call has as many such values as parameters are missing.
 fn unnamed<'r>(
     required: &[&'r str],
     properties: &Map<String, Value>,
@@ -189,7 +189,7 @@ fn unnamed<'r>(
         (None, _) => Some("path").filter(|key| properties.contains_key(*key)).filter(is_missing),
         (Some(key), Some(_)) => {
             let follow = rest.split("</function>").next().unwrap_or_default().matches("<parameter>").count();
-            (follow == 2 + missing.count()).then_some(key)
+            (!arguments.is_empty() && follow == 2 + missing.count()).then_some(key)
         }
     }
 }

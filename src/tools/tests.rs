@@ -31,6 +31,7 @@ pub(crate) struct Project {
     pub(crate) workspace: Workspace,
     pub(crate) memory: RunMemory,
     pub(crate) media: bool,
+    pub(crate) text_tools: bool,
 }
 
 impl Project {
@@ -47,7 +48,7 @@ impl Project {
             }
         }
         let workspace = Workspace::open(folder.path()).unwrap();
-        Project { folder, workspace, memory: RunMemory::default(), media: true }
+        Project { folder, workspace, memory: RunMemory::default(), media: true, text_tools: false }
     }
 
     /// Replaces a file on the disk, behind the run's back.
@@ -124,7 +125,7 @@ impl Project {
             memory: &self.memory,
             limits: &limits,
             runner,
-            text_tools: false,
+            text_tools: self.text_tools,
             media: self.media,
             traced: &Context::NONE,
         };

@@ -179,6 +179,17 @@ mod tests {
     }
 
     #[test]
+    fn a_small_model_confirms_once_that_nothing_of_a_file_stays() {
+        let mut project = Project::new(&[("a.md", b"# A\n\nOne.\n")]);
+        project.text_tools = true;
+        let refused = write(&project, "a.md", "MIT");
+        assert!(refused.starts_with("\"MIT\" alone is not the whole new content of /p/a.md."), "{refused}");
+        assert_eq!(project.staged("a.md").unwrap(), b"# A\n\nOne.\n");
+        assert!(write(&project, "a.md", "MIT").starts_with("Successfully overwrote file"));
+        assert!(write(&project, "a.md", "Apache").starts_with("Successfully overwrote file"));
+    }
+
+    #[test]
     fn a_new_file_is_staged_with_its_parents_and_the_disk_untouched() {
         let project = Project::new(&[]);
         assert_eq!(write(&project, "a/b c/d", "x"), "Successfully created and wrote to new file: /p/a/b c/d");
