@@ -251,7 +251,8 @@ pub fn lowest_of(a: &Limits, b: &Limits) -> Limits {
 mod tests {
     use super::*;
     use crate::policy::Policy;
-    use crate::policy::file::{Delivery, OnDeny, Unanalysable};
+    use crate::policy::file::{Delivery, GitHubWrite, OnDeny, Unanalysable, WorkspaceMode};
+    use crate::policy::grant::Network;
 
     fn text(name: &str, text: &str, standing: Standing) -> LayerText {
         LayerText { name: name.to_owned(), text: format!("version: 1\n{text}"), standing }
@@ -282,8 +283,86 @@ mod tests {
         );
         let limits = both.limits();
         assert_eq!((limits.turns, limits.tool_calls, limits.denials), (Some(5), Some(9), Some(2)));
-        assert_eq!(both.on_deny(), Some(OnDeny::Stop));
+        assert_eq!(both.on_deny(None, OnDeny::Fail), OnDeny::Stop);
         assert_eq!(both.changes().allow, [Delivery::DryRun, Delivery::Apply]);
+    }
+
+    // What a policy gives, each number and choice so that a higher one gives more.
+    fn given(policy: &Policy) -> Vec<u128> {
+        let (redirects, query) = policy.web_limits();
+        let (files, bytes) = policy.change_limits();
+        let strictest = |flag| match policy.on_deny(flag, OnDeny::Fail) {
+            OnDeny::Stop => 0,
+            OnDeny::Fail => 1,
+            OnDeny::Continue => 2,
+        };
+        let network = |default| match policy.mcp_network("docs", default) {
+            Network::None => 0,
+            Network::Hosts(hosts) => hosts.len() as u128,
+            Network::Any => u128::MAX,
+        };
+        let limits = policy.limits();
+        let most = |limit: Option<u64>| limit.map_or(u128::MAX, u128::from);
+        vec![
+            redirects.into(),
+            query as u128,
+            files.into(),
+            bytes.into(),
+            policy.max_inline() as u128,
+            policy.copy_max().into(),
+            policy.shell_timeout().as_millis(),
+            strictest(None),
+            strictest(Some(OnDeny::Continue)),
+            network(Network::None),
+            network(Network::Any),
+            policy.may_write_to_github(GitHubWrite::PushHead).into(),
+            policy.may_write_to_github(GitHubWrite::Comment).into(),
+            policy.may_clone("github.com/acme/app").into(),
+            policy.changes().allow.len() as u128,
+            (policy.unanalysable() == Unanalysable::Sandboxed).into(),
+            (policy.workspace_mode() == WorkspaceMode::InPlace).into(),
+            (!policy.redacts()).into(),
+            (!policy.refuses_secrets()).into(),
+            policy.untrusted_input() as u128,
+            most(limits.turns),
+            most(limits.tool_calls),
+        ]
+    }
+
+    #[test]
+    fn no_layer_raises_what_the_layers_before_it_give() {
+        let texts = [
+            "name: silent",
+            "on_deny: continue\nchanges: commit\nlimits: {turns: 100000, tool_calls: 100000}\nuntrusted_input: allow\n\
+             paths: {write: {max_files: 100000, max_bytes: 1GiB}}\nshell: {timeout: 2h, unanalysable: sandboxed}\n\
+             network: {max_redirects: 10, query_max: 1000000}\nsandbox: {copy_max: 100GiB, workspace: in-place}\n\
+             secrets: {redact: false, on_write: allow}\ngithub: {allow: [comment, push_head], max_inline: 100}\n\
+             batch: {repos: {allow: [\"github.com/*/*\"]}}\nmcp: {servers: {docs: {allow: [get], network: any}}}",
+            "on_deny: stop\nchanges: dry-run\nlimits: {turns: 2, tool_calls: 2}\npaths: {write: {max_files: 1, max_bytes: 10}}\n\
+             shell: {timeout: 1s}\nnetwork: {max_redirects: 0, query_max: 1}\nsandbox: {copy_max: 1}\n\
+             github: {allow: [check], max_inline: 1}\nmcp: {servers: {docs: {allow: [get], network: [docs.rs]}}}",
+        ];
+        for first in texts {
+            for second in texts {
+                for third in texts {
+                    let (two, three) = (policy(first, &[second]), policy(first, &[second, third]));
+                    for (fewer, more) in [(policy(first, &[]), two.clone()), (two, three)] {
+                        let raised = given(&fewer).iter().zip(given(&more)).position(|(few, many)| many > *few);
+                        assert_eq!(raised, None, "{first}\n--\n{second}\n--\n{third}");
+                    }
+                }
+            }
+        }
+        assert!(policy(texts[1], &[]).may_write_to_github(GitHubWrite::PushHead));
+    }
+
+    #[test]
+    fn pins_of_an_operators_file_come_before_those_of_the_checkout() {
+        let pins = |name: &str| format!("mcp: {{servers: {{docs: {{allow: [get], pins: {name}}}}}}}");
+        let machine = text("/etc/qwen/policy.yaml", &pins("own.json"), Standing::Operator);
+        let checkout = text("repo.yaml", &pins("theirs.json"), Standing::Repository);
+        let policy = Policy::new(&operator("name: silent"), &[checkout, machine], &no_parents).unwrap();
+        assert_eq!(policy.mcp_pins("docs").as_deref(), Some("own.json"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::file::{
-    Changes, DefaultRule, Delivery, Env, GitHubWrite, Hosts, OnDeny, Unanalysable, UntrustedInput, WorkspaceMode,
+    Changes, DefaultRule, Delivery, Env, GitHubWrite, OnDeny, Unanalysable, UntrustedInput, WorkspaceMode,
 };
 use super::glob::Glob;
 use super::grant::Network;
@@ -11,6 +11,12 @@ use super::layers::{Layer, Policy, Standing, lowest_of};
 use super::web;
 use crate::event::Limits;
 use crate::path::RelPath;
+
+/// Returns a limit that no layer raises: the granting layer's or `default`, and the lowest of the others.
+pub(super) fn narrowed<T: Ord>(layers: &[Layer], default: T, limit: impl Fn(&Layer) -> Option<T>) -> T {
+    let granted = layers.first().and_then(&limit).unwrap_or(default);
+    layers.iter().skip(1).filter_map(limit).fold(granted, T::min)
+}
 
 /// Limits of a batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -56,9 +62,12 @@ impl Policy {
         refusing.map(|(_, layer)| layer.origin.source.as_str()).collect()
     }
 
-    /// Returns the strictest answer to denials that a layer gives; `None` where none says anything.
-    pub fn on_deny(&self) -> Option<OnDeny> {
-        self.layers.iter().filter_map(|layer| layer.rules.delivery.on_deny).max()
+    /// Returns the strictest answer to denials that a layer or the flag gives; `default` where neither the granting
+    /// layer nor the flag says anything.
+    pub fn on_deny(&self, flag: Option<OnDeny>, default: OnDeny) -> OnDeny {
+        let says = |layer: &Layer| layer.rules.delivery.on_deny;
+        let granted = self.layers.first().and_then(says).max(flag).unwrap_or(default);
+        self.layers.iter().skip(1).filter_map(says).fold(granted, OnDeny::max)
     }
 
     /// Returns the lowest of each limit of a batch.
@@ -84,14 +93,14 @@ impl Policy {
         })
     }
 
-    /// Tells whether every layer lets this be written to GitHub.
+    /// Tells whether every layer lets this be written to GitHub; a push to somebody's branch only where the granting
+    /// layer names it.
     pub fn may_write_to_github(&self, what: GitHubWrite) -> bool {
-        // A push to somebody's branch is granted by name alone.
         let is_usual = what != GitHubWrite::PushHead;
         let list = |layer: &Layer| layer.rules.delivery.github.allow.clone();
         let names = |layer: &Layer| list(layer).is_some_and(|all| all.contains(&what));
         let allows = |layer: &Layer| list(layer).is_none_or(|all| all.contains(&what));
-        self.layers.iter().all(allows) && (is_usual || self.layers.iter().any(names))
+        self.layers.iter().all(allows) && (is_usual || self.layers.first().is_some_and(names))
     }
 
     /// Tells whether every layer lets this label be set.
@@ -105,7 +114,7 @@ impl Policy {
 
     /// Returns the maximum comments at lines in one review.
     pub fn max_inline(&self) -> usize {
-        self.layers.iter().filter_map(|layer| layer.rules.delivery.github.max_inline).min().unwrap_or(30)
+        narrowed(&self.layers, 30, |layer| layer.rules.delivery.github.max_inline)
     }
 
     /// Returns what becomes of commands that cannot be analysed.
@@ -119,9 +128,9 @@ impl Policy {
         if all { Unanalysable::Sandboxed } else { Unanalysable::Deny }
     }
 
-    /// Returns the maximum time of a command, if a layer sets one.
-    pub fn shell_timeout(&self) -> Option<Duration> {
-        self.layers.iter().filter_map(|layer| layer.rules.shell.timeout).min()
+    /// Returns the maximum time of a command: ten minutes where no layer sets one.
+    pub fn shell_timeout(&self) -> Duration {
+        narrowed(&self.layers, Duration::from_secs(600), |layer| layer.rules.shell.timeout)
     }
 
     /// Returns the environment that the granting layer gives to commands.
@@ -145,10 +154,14 @@ impl Policy {
         others.fold(first, |network, hosts| network.within(&hosts.into()))
     }
 
-    /// Returns the hosts that an MCP server may reach; `None` if no layer names the server.
-    pub fn mcp_network(&self, server: &str) -> Option<Hosts> {
-        let rules = self.layers.iter().filter_map(|layer| layer.rules.mcp.servers.as_ref()?.get(server));
-        rules.filter_map(|rules| rules.value.network.clone()).next()
+    /// Returns what an MCP server may reach: what the granting layer gives it, else `default`, and of that only what
+    /// every other layer that says something names, too.
+    pub fn mcp_network(&self, server: &str, default: Network) -> Network {
+        let says = |layer: &Layer| -> Option<Network> {
+            Some(layer.rules.mcp.servers.as_ref()?.get(server)?.value.network.clone()?.into())
+        };
+        let granted = self.layers.first().and_then(says).unwrap_or(default);
+        self.layers.iter().skip(1).filter_map(says).fold(granted, |network, hosts| network.within(&hosts))
     }
 
     /// Returns the directories that an MCP server may write.
@@ -157,9 +170,13 @@ impl Policy {
         rules.map(|rules| rules.value.write.clone()).unwrap_or_default()
     }
 
-    /// Returns the file with the pins of an MCP server, as the granting layer names it.
+    /// Returns the file with the pins of an MCP server: an operator's file of pins comes before any other.
     pub fn mcp_pins(&self, server: &str) -> Option<String> {
-        self.layers.iter().find_map(|layer| layer.rules.mcp.servers.as_ref()?.get(server)?.value.pins.clone())
+        let of = |standing| {
+            let mut layers = self.layers.iter().filter(move |layer| layer.origin.standing == standing);
+            layers.find_map(|layer| layer.rules.mcp.servers.as_ref()?.get(server)?.value.pins.clone())
+        };
+        of(Standing::Operator).or_else(|| of(Standing::Repository))
     }
 
     /// Tells whether the run must end where there is no isolation.
@@ -177,7 +194,7 @@ impl Policy {
 
     /// Returns the maximum bytes of ignored directories that are copied for commands.
     pub fn copy_max(&self) -> u64 {
-        self.layers.iter().filter_map(|layer| layer.rules.sandbox.copy_max).min().unwrap_or(1 << 30)
+        narrowed(&self.layers, 1 << 30, |layer| layer.rules.sandbox.copy_max)
     }
 
     /// Returns further directories of the system that commands may read.
@@ -221,16 +238,14 @@ impl Policy {
 
     /// Returns the fetch limits: redirects and bytes of a query.
     pub fn web_limits(&self) -> (u32, usize) {
-        let redirects = self.layers.iter().filter_map(|layer| layer.rules.network.max_redirects).min();
-        let query = self.layers.iter().filter_map(|layer| layer.rules.network.query_max).min();
-        (redirects.unwrap_or(web::MAX_REDIRECTS), query.unwrap_or(web::QUERY_MAX))
+        (web::max_redirects(&self.layers), web::query_max(&self.layers))
     }
 
     /// Returns the maximum files and bytes that a run may change.
     pub fn change_limits(&self) -> (u64, u64) {
-        let files = self.layers.iter().filter_map(|layer| layer.rules.paths.write.max_files).min();
-        let bytes = self.layers.iter().filter_map(|layer| layer.rules.paths.write.max_bytes).min();
-        (files.unwrap_or(200), bytes.unwrap_or(10 << 20))
+        let files = narrowed(&self.layers, 200, |layer| layer.rules.paths.write.max_files);
+        let bytes = narrowed(&self.layers, 10 << 20, |layer| layer.rules.paths.write.max_bytes);
+        (files, bytes)
     }
 
     /// Returns the pinned programs of the workspace with their digests, which are checked at each start.

@@ -8,11 +8,22 @@ use url::{Host, SyntaxViolation, Url};
 use super::decision::Denial;
 use super::file::DefaultRule;
 use super::layers::Layer;
+use super::settings::narrowed;
 
 /// Maximum redirects where no file says.
 pub const MAX_REDIRECTS: u32 = 3;
 /// Maximum bytes of a query where no file says.
 pub const QUERY_MAX: usize = 256;
+
+/// Returns the maximum redirects of a fetch.
+pub(super) fn max_redirects(layers: &[Layer]) -> u32 {
+    narrowed(layers, MAX_REDIRECTS, |layer| layer.rules.network.max_redirects)
+}
+
+/// Returns the maximum bytes of a query.
+pub(super) fn query_max(layers: &[Layer]) -> usize {
+    narrowed(layers, QUERY_MAX, |layer| layer.rules.network.query_max)
+}
 
 /// Judges a fetch from the first URL through its redirects; the addresses are those the first host resolves to.
 pub(crate) fn fetch(
@@ -32,7 +43,7 @@ pub(crate) fn fetch(
             return Err(Denial::new(format!("{host} resolves to {bad}, which is not a public address")).by("web"));
         }
     }
-    let most = layers.iter().filter_map(|layer| layer.rules.network.max_redirects).min().unwrap_or(MAX_REDIRECTS);
+    let most = max_redirects(layers);
     if redirects.len() > most as usize {
         return Err(Denial::new(format!("more than {most} redirects")).by("network.max_redirects"));
     }
@@ -52,7 +63,7 @@ pub(crate) fn judge(layers: &[Layer], text: &str, base: Option<&Url>) -> Result<
         return Err(refuse(format!("only https is fetched, not {}", url.scheme())).hint("use the https address"));
     }
     let host = host_of(text, &url).map_err(refuse)?;
-    let most = layers.iter().filter_map(|layer| layer.rules.network.query_max).min().unwrap_or(QUERY_MAX);
+    let most = query_max(layers);
     if url.query().is_some_and(|query| query.len() > most) {
         return Err(Denial::new(format!("the query is longer than {most} bytes")).by("network.query_max"));
     }

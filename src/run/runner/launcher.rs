@@ -79,11 +79,8 @@ impl SandboxLauncher {
     /// Returns what a server may reach: as the policy says, else everything for the user's own servers and nothing for
     /// others.
     fn network(&self, config: &Config) -> Network {
-        match self.place.policy.mcp_network(&config.name) {
-            Some(hosts) => hosts.into(),
-            None if config.is_operators() => Network::Any,
-            None => Network::None,
-        }
+        let default = if config.is_operators() { Network::Any } else { Network::None };
+        self.place.policy.mcp_network(&config.name, default)
     }
 
     /// Returns the sandbox for a network, and its directory; the first call makes it.

@@ -117,27 +117,22 @@ pub fn delivery_mode(
 /// that only answer continue. `kind` is the recipe's.
 pub fn on_deny(arguments: &RunArgs, policy: &Policy, kind: Option<OutputKind>) -> OnDeny {
     use crate::cli::run::OnDeny as Flag;
-    let of_policy = policy.on_deny().map(|on_deny| match on_deny {
+    let of_flag = arguments.policy.on_deny.map(|on_deny| match on_deny {
+        Flag::Continue => PolicyOnDeny::Continue,
+        Flag::Fail => PolicyOnDeny::Fail,
+        Flag::Stop => PolicyOnDeny::Stop,
+    });
+    let default = match kind {
+        None | Some(OutputKind::Changes) => PolicyOnDeny::Fail,
+        Some(OutputKind::Findings | OutputKind::Json | OutputKind::Text | OutputKind::Message) => {
+            PolicyOnDeny::Continue
+        }
+    };
+    match policy.on_deny(of_flag, default) {
         PolicyOnDeny::Continue => OnDeny::Continue,
         PolicyOnDeny::Fail => OnDeny::Fail,
         PolicyOnDeny::Stop => OnDeny::Stop,
-    });
-    let of_flag = arguments.policy.on_deny.map(|on_deny| match on_deny {
-        Flag::Continue => OnDeny::Continue,
-        Flag::Fail => OnDeny::Fail,
-        Flag::Stop => OnDeny::Stop,
-    });
-    let strictness = |on_deny: OnDeny| match on_deny {
-        OnDeny::Continue => 0,
-        OnDeny::Fail => 1,
-        OnDeny::Stop => 2,
-    };
-    // A policy that does not set it does not restrict the flag.
-    let said = of_policy.into_iter().chain(of_flag).max_by_key(|on_deny| strictness(*on_deny));
-    said.unwrap_or(match kind {
-        None | Some(OutputKind::Changes) => OnDeny::Fail,
-        Some(OutputKind::Findings | OutputKind::Json | OutputKind::Text | OutputKind::Message) => OnDeny::Continue,
-    })
+    }
 }
 
 /// Finds what would prevent the delivery before anything is sent.

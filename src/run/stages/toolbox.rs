@@ -111,7 +111,7 @@ fn limits(shared: &Shared, item: &Item, runner: &Runner) -> ToolLimits {
     };
     ToolLimits {
         shell_timeout: millis.unwrap_or(Duration::from_secs(120)),
-        shell_timeout_max: item.rules.policy.shell_timeout().unwrap_or(Duration::from_secs(600)),
+        shell_timeout_max: item.rules.policy.shell_timeout(),
         output_chars: number(&settings.tools.truncate_output_threshold, 25_000),
         output_lines: number(&settings.tools.truncate_output_lines, 2_000),
         outputs: runner.outputs(),
