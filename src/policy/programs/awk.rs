@@ -139,9 +139,7 @@ impl Scan<'_> {
                 self.at = pattern(self.text, self.at + 1)?;
                 (self.last, self.value_before, self.two_ways) = ('/', true, true);
             }
-            '\\' if next == Some('\n') || (next == Some('\r') && self.text.get(self.at + 2) == Some(&'\n')) => {
-                self.at += 2;
-            }
+            '\\' if next == Some('\n') => self.at += 2,
             '\\' => return Err("a backslash outside a string".to_owned()),
             '@' => return Err("`@` (indirect calls, @include, @load)".to_owned()),
             ')' | ']' => {
@@ -151,7 +149,11 @@ impl Scan<'_> {
                 self.value(c, two_ways);
             }
             '\n' if self.two_ways && self.last == ')' => self.at += 1,
-            ' ' | '\t' | '\r' => self.at += 1,
+            ' ' | '\t' => self.at += 1,
+            // To some awks it is a blank, to others it is not: what comes after it is read differently.
+            c if c != '\n' && !c.is_ascii_graphic() => {
+                return Err(format!("the character U+{:04X} outside a string or pattern", u32::from(c)));
+            }
             c if c.is_ascii_digit() || c == '.' => return self.number(),
             c if c.is_ascii_alphabetic() || c == '_' => return self.word(),
             c => return self.operator(c, next),
@@ -389,6 +391,10 @@ mod tests {
             "/a/ /\"/;system(\"id\")#\"",
             "{print 1 # \\\n > \"x\"}",
             "/[[:alpha:]/\"]/ {system(\"id\")} #\"",
+            "{x=1 \u{b}/ system(\"id\") /1}",
+            "{x=1 \u{c}/ system(\"id\") /1}",
+            "{x=1 \r/ system(\"id\") /1}",
+            "{x=1 \u{a0}/ system(\"id\") /1}",
         ] {
             assert!(check(program, false).is_err(), "{program}");
         }

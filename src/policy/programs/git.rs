@@ -86,11 +86,16 @@ pub(crate) const GIT: Table = Table {
             ..TABLE
         },
         Table {
-            names: "rev-list shortlog",
-            options: concat!(
-                "-s,--summary -n,--numbered -e,--email --group=D -w=?D --use-bitmap-index !!--stdin ",
-                log_options!()
-            ),
+            names: "rev-list",
+            options: concat!("--use-bitmap-index !!--stdin ", log_options!()),
+            style: Style::Whole,
+            operands: Operands::Special,
+            special: Some(revisions),
+            ..TABLE
+        },
+        Table {
+            names: "shortlog",
+            options: concat!("-s,--summary -n,--numbered -e,--email --group=D -w=?D !!--stdin ", log_options!()),
             style: Style::Whole,
             operands: Operands::Special,
             special: Some(revisions),

@@ -275,7 +275,7 @@ pub(crate) const TABLES: &[Table] = &[
             -n,-name=D -o,-offset=D -p,-ps,-plain,-postscript -r,-revert -s,-seek,-skip=D -t -u,-uppercase -v,-version -R=D",
         operands: Operands::Special,
         style: Style::SingleDash,
-        special: Some(uniq),
+        special: Some(xxd),
         ..TABLE
     },
     Table {
@@ -382,6 +382,14 @@ fn unpacked(call: &mut Call<'_>) -> Result<(), Denial> {
         if recursive { call.read_tree(&word, false) } else { call.read(&word) }
     }
     Ok(())
+}
+
+// Its options end at the first file: a word with a dash after that is the file to write.
+fn xxd(call: &mut Call<'_>) -> Result<(), Denial> {
+    if !call.words.ends_with(&call.operands) {
+        return Err(call.deny("an option after the file").hint("write the options before the file"));
+    }
+    uniq(call)
 }
 
 fn uniq(call: &mut Call<'_>) -> Result<(), Denial> {

@@ -3,11 +3,13 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
+use crate::hidden::is_hidden;
 use crate::policy::decision::Denial;
 
 /// Decodes what is between `$'` and `'`, as bash does in a UTF-8 locale.
 ///
-/// Refuses NUL (where bash would cut the word), `\c`, `\x{…}`, and bytes that are no UTF-8.
+/// Refuses NUL (where bash would cut the word), `\c`, `\x{…}`, bytes that are no UTF-8, and characters that the text of
+/// a command may not contain either. Escape and carriage return pass: filters look for them.
 pub(super) fn decode(raw: &str) -> Result<String, Denial> {
     let mut bytes = Vec::with_capacity(raw.len());
     let mut rest = raw.chars().peekable();
@@ -49,7 +51,15 @@ pub(super) fn decode(raw: &str) -> Result<String, Denial> {
     if bytes.contains(&0) {
         return Err(Denial::unanalysable("a NUL in `$'…'`"));
     }
-    String::from_utf8(bytes).map_err(|_| Denial::unanalysable("`$'…'` that is not UTF-8"))
+    let text = String::from_utf8(bytes).map_err(|_| Denial::unanalysable("`$'…'` that is not UTF-8"))?;
+    let is_odd = |c: &char| match c {
+        '\u{1b}' | '\r' | '\n' | '\t' | ' ' => false,
+        c => is_hidden(*c) || c.is_whitespace(),
+    };
+    match text.chars().find(is_odd) {
+        Some(c) => Err(Denial::unanalysable(format!("`$'…'` holds the invisible character U+{:04X}", u32::from(c)))),
+        None => Ok(text),
+    }
 }
 
 fn hexadecimal(escape: char, rest: &mut Peekable<Chars<'_>>, bytes: &mut Vec<u8>) -> Result<(), Denial> {
@@ -88,7 +98,7 @@ pub(super) fn encode(text: &str, to: &mut String) {
             '\r' => to.push_str("\\r"),
             '\\' => to.push_str("\\\\"),
             '\'' => to.push_str("\\'"),
-            c if crate::hidden::is_hidden(c) => match u32::from(c) {
+            c if is_hidden(c) => match u32::from(c) {
                 code @ 0..=0x7f => to.push_str(&format!("\\x{code:02x}")),
                 code => to.push_str(&format!("\\U{code:08x}")),
             },
@@ -115,7 +125,20 @@ mod tests {
         for (raw, text) in cases {
             assert_eq!(decode(raw).as_deref(), Ok(text), "{raw}");
         }
-        for raw in [r"a\0b", r"\x00", r"\xff", r"\ca", r"\x{41}", r"\ud800", "\\"] {
+        for raw in [
+            r"a\0b",
+            r"\x00",
+            r"\xff",
+            r"\ca",
+            r"\x{41}",
+            r"\ud800",
+            r"\v",
+            r"\f",
+            r"\u200b",
+            r"\xc2\xa0",
+            r"\x7f",
+            "\\",
+        ] {
             assert!(decode(raw).is_err(), "{raw}");
         }
     }

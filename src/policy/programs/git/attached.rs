@@ -70,7 +70,9 @@ fn takes_next(table: &Table, text: &str) -> Option<&'static str> {
     let mut letters = text.strip_prefix('-')?.char_indices();
     letters.find_map(|(index, letter)| {
         let name = format!("-{letter}");
-        let spec = specs.iter().find(|spec| spec.names.contains(&name.as_str()) && spec.value != Value::None)?;
+        // The first entry of a name decides, as where the options are judged: `-n` of shortlog takes nothing.
+        let spec = specs.iter().find(|spec| spec.names.contains(&name.as_str()));
+        let spec = spec.filter(|spec| spec.value != Value::None)?;
         let is_last = index + letter.len_utf8() == text.len() - 1;
         Some((is_last && takes(spec)).then_some(""))
     })?
@@ -97,6 +99,10 @@ mod tests {
             ("git rev-parse --default main", "git rev-parse --default main"),
             ("git blame --abbrev .env HEAD", "git blame --abbrev=.env HEAD"),
             ("git shortlog --committer --output=x", "git shortlog --committer=--output=x"),
+            ("git shortlog -sn HEAD", "git shortlog -sn HEAD"),
+            ("git shortlog -n -s", "git shortlog -n -s"),
+            ("git format-patch -n v1", "git format-patch -n v1"),
+            ("git rev-list -n 5 HEAD", "git rev-list -n5 HEAD"),
             ("git stash push -m fix", "git stash push -mfix"),
             ("git log --oneline -5 --stat main", "git log --oneline -5 --stat main"),
             ("git diff --stat HEAD", "git diff --stat HEAD"),
