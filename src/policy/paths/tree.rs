@@ -98,7 +98,8 @@ impl Reading<'_> {
                     if self.only.is_empty() || self.only.iter().any(|sieve| matches(sieve, true)) {
                         let absolute = path.under(&self.base);
                         let found = Resolved { absolute, last_is_link: false, node: Some(node.clone()) };
-                        self.rules.read_resolved(&found, &Place::Workspace(path.clone()), &path.to_string())?;
+                        let read = self.rules.read_resolved(&found, &Place::Workspace(path.clone()), &path.to_string());
+                        read.map_err(|denial| if is_git(path) { leave_out_git(denial) } else { denial })?;
                     }
                 }
             }
@@ -121,6 +122,17 @@ impl Reading<'_> {
             }
             (_, place) => self.rules.read_resolved(&resolved, &place, &link.to_string()).map(|()| None),
         }
+    }
+}
+
+fn is_git(path: &RelPath) -> bool {
+    path.to_string_lossy().split('/').any(|part| part == ".git")
+}
+
+fn leave_out_git(denial: Denial) -> Denial {
+    match denial.hint {
+        Some(_) => denial,
+        None => denial.hint("search with `git grep -n`, or leave the directory out: `grep -r --exclude-dir=.git`"),
     }
 }
 
