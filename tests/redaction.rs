@@ -270,3 +270,19 @@ fn no_secret_is_in_the_message_of_what_is_applied() {
     let log = project.run_git(&["log", "-1", "--format=%B"]);
     assert!(log.starts_with("use [redacted:github-token-") && log.contains("[redacted:DB_PASSWORD]"), "{log}");
 }
+
+#[test]
+fn a_secret_in_the_definition_of_a_tool_is_not_sent_or_recorded() {
+    let schema = json!({
+        "type": "object",
+        "description": format!("as in {SECRET}"),
+        "properties": {SECRET: {"type": "string", "description": format!("not {SECRET}")}},
+    });
+    let project = project().model([call("structured_output", json!({}))]);
+    let cassette = project.beside("cassette.jsonl").display().to_string();
+    let outcome = project.run(&["--json-schema", &schema.to_string(), "--record", &cassette, "answer"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let sent = serde_json::to_string(&project.server().requests()).unwrap();
+    assert!(!sent.contains(SECRET) && sent.contains("as in [redacted:DB_PASSWORD]"), "{sent}");
+    assert!(!std::fs::read_to_string(cassette).unwrap().contains(SECRET));
+}

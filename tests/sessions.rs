@@ -182,3 +182,29 @@ fn a_run_killed_while_it_writes_its_session_can_be_resumed() {
 fn hundreds_of_runs_killed_while_they_write_can_be_resumed() {
     kill(300);
 }
+
+#[test]
+fn what_became_a_secret_since_is_masked_in_the_earlier_conversation() {
+    let secret = "topsecretpw99";
+    let read = call("read_file", json!({"file_path": "conf.txt"}));
+    let project = Project::new().file("conf.txt", format!("password={secret}\n")).git().model([
+        read,
+        say("I saw it"),
+        say("two"),
+        say("three"),
+    ]);
+    assert_eq!(project.run(&["--session-id", "first", "what does conf.txt say"]).code, 0);
+    assert!(project.server().requests()[1].to_string().contains(secret), "nothing made it a secret yet");
+    let project = project.env("DB_PASSWORD", secret);
+    let fork = project.run(&["--continue", "--fork-session", "--session-id", "second", "more"]);
+    assert_eq!(fork.code, 0, "{}", fork.stderr);
+    let resumed = project.run(&["--resume", "first", "more"]);
+    assert_eq!(resumed.code, 0, "{}", resumed.stderr);
+    for request in &project.server().requests()[2..] {
+        let request = request.to_string();
+        assert!(!request.contains(secret) && request.contains("password=[redacted:DB_PASSWORD]"), "{request}");
+    }
+    let forked = files(&project).into_iter().find(|file| file.ends_with("second.jsonl")).unwrap();
+    let forked = std::fs::read_to_string(forked).unwrap();
+    assert!(!forked.contains(secret) && forked.contains("[redacted:DB_PASSWORD]"), "{forked}");
+}

@@ -206,7 +206,8 @@ impl<'a> Invoker<'a> {
         self.renew().await;
         let grown = std::mem::take(&mut self.offer.grown);
         if grown {
-            self.offer.specs = self.offer.toolbox.specs().into();
+            let mask = |text: String| (self.redact)(text).0;
+            self.offer.specs = self.offer.toolbox.specs().iter().filter_map(|spec| spec.masked(&mask)).collect();
         }
         grown
     }

@@ -119,6 +119,18 @@ pub fn line_of(message: &Message, mask: &dyn Fn(String) -> String) -> Option<Str
     Some(line(&line_of, mask))
 }
 
+/// Returns messages of a session with every text passed through `mask`, also the names in a call's arguments.
+pub fn masked_messages(messages: &[Message], mask: &dyn Fn(String) -> String) -> Vec<Message> {
+    let header = first_line(&Header::new("masked", "", "", None));
+    let text = messages.iter().filter_map(|message| line_of(message, mask)).fold(header, |text, line| text + &line);
+    read(&text).expect("the lines were just made").messages
+}
+
+/// Tells whether a text is a session's id: 1 to 64 letters, digits, `-` and `_`.
+pub fn is_id(id: &str) -> bool {
+    (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+}
+
 fn line(line: &Line, mask: &dyn Fn(String) -> String) -> String {
     let mut value = serde_json::to_value(line).expect("texts, numbers and maps with text keys");
     masked(&mut value, mask);
@@ -132,12 +144,28 @@ fn masked(value: &mut Value, mask: &dyn Fn(String) -> String) {
         Value::Array(values) => values.iter_mut().for_each(|value| masked(value, mask)),
         Value::Object(entries) => {
             let is_media = entries.contains_key("mime_type");
-            entries
-                .iter_mut()
-                .filter(|(name, _)| !(is_media && *name == "data") && *name != "type")
-                .for_each(|(_, value)| masked(value, mask));
+            for (name, value) in
+                entries.iter_mut().filter(|(name, _)| !(is_media && *name == "data") && *name != "type")
+            {
+                masked(value, mask);
+                // Below these, names are the model's words.
+                if matches!(name.as_str(), "object" | "details") {
+                    masked_names(value, mask);
+                }
+            }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn masked_names(value: &mut Value, mask: &dyn Fn(String) -> String) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(|value| masked_names(value, mask)),
+        Value::Object(entries) => {
+            *entries = std::mem::take(entries).into_iter().map(|(name, value)| (mask(name), value)).collect();
+            entries.values_mut().for_each(|value| masked_names(value, mask));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -150,6 +178,9 @@ pub enum SessionFileError {
     /// The first line is not a header.
     #[error("line 1: no header")]
     NoHeader,
+    /// The header's id is not one.
+    #[error("line 1: the id is not 1 to 64 letters, digits, `-` and `_`")]
+    BadId,
     /// The header is of another version.
     #[error("line 1: unknown format version {0}")]
     UnknownVersion(u32),
@@ -180,7 +211,12 @@ pub fn read(text: &str) -> Result<Session, SessionFileError> {
         whole += line.len();
         let line: Line = serde_json::from_str(line).map_err(|cause| SessionFileError::Line { number, cause })?;
         match (line, &header) {
-            (Line::Session(found), None) if found.version == VERSION => header = Some(found),
+            (Line::Session(found), None) if found.version == VERSION => {
+                header = Some(found).filter(|found| is_id(&found.id));
+                if header.is_none() {
+                    return Err(SessionFileError::BadId);
+                }
+            }
             (Line::Session(found), None) => return Err(SessionFileError::UnknownVersion(found.version)),
             (Line::Session(_), Some(_)) => return Err(SessionFileError::SecondHeader(number)),
             (_, None) => return Err(SessionFileError::NoHeader),
@@ -383,6 +419,22 @@ mod tests {
         assert!(read(&broken).unwrap_err().to_string().starts_with("line 3: "));
         assert_eq!(read("").unwrap_err().to_string(), "it is empty");
         assert!(read("{\"type\":\"user\",\"parts\":[]}\n").unwrap_err().to_string().contains("no header"));
+    }
+
+    #[test]
+    fn a_header_with_another_id_than_ours_is_refused() {
+        let header = first_line(&Header::new("../x\u{1b}[2J", "/w", "now", None));
+        assert!(matches!(read(&header), Err(SessionFileError::BadId)));
+    }
+
+    #[test]
+    fn masked_messages_are_the_same_without_the_secret() {
+        let mask = |text: String| text.replace("look", "####").replace('p', "#");
+        let masked = masked_messages(&messages(), &mask);
+        assert_eq!(masked.len(), messages().len());
+        let text = format!("{masked:?}");
+        assert!(text.contains("####") && !text.contains("look") && text.contains("{\"#\": String"), "{text}");
+        assert_eq!(masked_messages(&messages(), &|text| text), messages());
     }
 
     #[test]

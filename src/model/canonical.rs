@@ -160,7 +160,9 @@ fn sorted(value: &Value, masks: &Masks) -> Value {
         Value::Object(map) => {
             let mut keys: Vec<&String> = map.keys().collect();
             keys.sort_unstable();
-            Value::Object(keys.into_iter().map(|key| (key.clone(), sorted(&map[key], masks))).collect::<Map<_, _>>())
+            Value::Object(
+                keys.into_iter().map(|key| (masks.text(key), sorted(&map[key], masks))).collect::<Map<_, _>>(),
+            )
         }
         Value::Array(items) => Value::Array(items.iter().map(|item| sorted(item, masks)).collect()),
         Value::String(text) => Value::String(masks.text(text)),

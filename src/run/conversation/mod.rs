@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::agent::delegate::Delegates;
 use crate::agent::invoke::{self, Invoker};
 use crate::agent::limits::Account;
+use crate::agent::session::masked_messages;
 use crate::agent::transcript::Transcript;
 use crate::agent::{Agent, AgentOptions, Ending, Stopped};
 use crate::base::trace::Context;
@@ -209,23 +210,24 @@ impl Conversation<'_> {
             true => self.failing_check(&task, &judge, question.check_environment, &mut message).await,
             false => None,
         };
-        let transcript = Transcript::resume(setup.system_prompt(), session.earlier.clone(), message);
         let emit = |event: Event| self.emit(event);
         let mask = |text: String| setup.masking.without_secrets(text);
+        // What an earlier run did not know for a secret may be one now.
+        let earlier = masked_messages(&session.earlier, &mask);
+        let transcript = Transcript::resume(setup.system_prompt(), earlier, message);
         let keep = |messages: &[Message]| session.keep(messages, &mask).into_iter().for_each(emit);
         let (rules, model) = (&setup.rules, setup.asked.client.as_model());
         let renewing = Renewing { servers: &stage.servers, policy: &rules.policy, facts: setup.facts(stage) };
-        let mut invoker =
-            Invoker::new(&setup.toolbox.registry, setup.toolbox.offered.clone(), &judge, context, &*setup.masking.mask)
-                .with_hooks(hooks.as_ref().map(|hooks| hooks as &dyn invoke::Hooks))
-                .with_page_reader(setup.toolbox.reads_pages.then_some(model))
-                .with_delegates(Delegates {
-                    model,
-                    agents: &setup.toolbox.agents,
-                    max_output_tokens: setup.asked.max_output_tokens,
-                })
-                .renewing(&renewing)
-                .tracing(setup.run.trace.as_deref());
+        let mut invoker = Invoker::new(&setup.toolbox.registry, setup.offered(), &judge, context, &*setup.masking.mask)
+            .with_hooks(hooks.as_ref().map(|hooks| hooks as &dyn invoke::Hooks))
+            .with_page_reader(setup.toolbox.reads_pages.then_some(model))
+            .with_delegates(Delegates {
+                model,
+                agents: &setup.toolbox.agents,
+                max_output_tokens: setup.asked.max_output_tokens,
+            })
+            .renewing(&renewing)
+            .tracing(setup.run.trace.as_deref());
         if setup.masking.redacts {
             invoker = invoker.restoring(&setup.masking.secrets);
         }

@@ -34,7 +34,7 @@ pub struct RunSession {
 enum Writer {
     /// Nowhere: sessions are off, or a write failed.
     Off,
-    /// To a file that is created with the first message; `begin` precedes it.
+    /// To a file that is created with the first message; `begin` and the earlier conversation precede it.
     New { path: PathBuf, begin: String },
     /// To a file.
     Open(SessionFile),
@@ -109,7 +109,8 @@ impl RunSession {
             Writer::Off => return None,
             Writer::Open(file) => file.append(&lines).map(|()| file),
             Writer::New { path, begin } => SessionFile::create(&path).and_then(|file| {
-                file.append(&(begin + &lines))?;
+                let earlier = self.earlier.iter().filter_map(|message| session::line_of(message, mask));
+                file.append(&(earlier.fold(begin, |begin, line| begin + &line) + &lines))?;
                 Ok(file)
             }),
         };
@@ -155,8 +156,6 @@ impl Begun {
         let path = self.file("")?;
         // The new file holds the whole conversation: it does not need the old one.
         let begin = session::first_line(&Header::new(&self.id, &self.cwd, &self.time, Some(&found.header.id)));
-        let lines = found.messages.iter().filter_map(|message| session::line_of(message, &|text| text));
-        let begin = lines.fold(begin, |begin, line| begin + &line);
         let writer = Mutex::new(Writer::New { path, begin });
         Ok(RunSession { id: self.id, earlier: found.messages, resumed: true, warnings: Vec::new(), writer })
     }
@@ -201,15 +200,11 @@ fn check(flags: &SessionArgs, goes_on: bool) -> Result<(), Failure> {
         return Err(usage("--session-id names a new session: add --fork-session, or leave it out"));
     }
     for id in [&flags.session_id, &flags.resume].into_iter().flatten() {
-        if !is_id(id) {
+        if !session::is_id(id) {
             return Err(usage(&format!("`{id}` is not a session id: 1 to 64 letters, digits, `-` and `_`")));
         }
     }
     Ok(())
-}
-
-fn is_id(id: &str) -> bool {
-    (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
 fn usage(message: &str) -> Failure {

@@ -62,7 +62,7 @@ fn without_secrets(mut event: Event, secrets: &Secrets) -> Event {
     match &mut event {
         Event::RunStarted(started) => {
             texts.push(&mut started.sandbox);
-            texts.extend(started.tools.iter_mut().chain(&mut started.title));
+            texts.extend(started.tools.iter_mut().chain(&mut started.title).chain(&mut started.git_branch));
             values.extend(&mut started.mcp_servers);
         }
         Event::Assistant(turn) => {

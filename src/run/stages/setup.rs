@@ -410,6 +410,12 @@ impl Setup {
         Some(hooks.tracing(self.run.trace.as_deref()))
     }
 
+    /// Returns the tools that the model sees, without secrets.
+    pub fn offered(&self) -> Arc<[ToolSpec]> {
+        let mask = |text: String| self.masking.without_secrets(text);
+        self.toolbox.offered.iter().filter_map(|spec| spec.masked(&mask)).collect()
+    }
+
     /// Returns the system prompt, without secrets.
     pub fn system_prompt(&self) -> String {
         self.masking.without_secrets(self.input.system.clone())
