@@ -280,7 +280,7 @@ fn a_secret_in_the_definition_of_a_tool_is_not_sent_or_recorded() {
     });
     let project = project().model([call("structured_output", json!({}))]);
     let cassette = project.beside("cassette.jsonl").display().to_string();
-    let outcome = project.run(&["--json-schema", &schema.to_string(), "--record", &cassette, "answer"]);
+    let outcome = project.run(&["--json-schema", &schema.to_string(), "--record", &cassette, "what is it"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let sent = serde_json::to_string(&project.server().requests()).unwrap();
     assert!(!sent.contains(SECRET) && sent.contains("as in [redacted:DB_PASSWORD]"), "{sent}");

@@ -22,6 +22,7 @@ pub mod http;
 pub mod leaked_calls;
 pub mod learned;
 pub mod local;
+mod masked_spec;
 mod masked_stream;
 mod outgoing;
 pub mod paced;
@@ -193,29 +194,6 @@ pub struct ToolSpec {
     pub description: String,
     /// JSON Schema of the parameters, an object schema.
     pub parameters: Value,
-}
-
-impl ToolSpec {
-    /// Returns the tool with every text of it passed through `mask`, also the names of parameters; `None` if that would
-    /// change its own name, by which it is called.
-    pub fn masked(&self, mask: &dyn Fn(String) -> String) -> Option<ToolSpec> {
-        if mask(self.name.clone()) != self.name {
-            return None;
-        }
-        let (description, parameters) = (mask(self.description.clone()), masked_value(&self.parameters, mask));
-        Some(ToolSpec { name: self.name.clone(), description, parameters })
-    }
-}
-
-fn masked_value(value: &Value, mask: &dyn Fn(String) -> String) -> Value {
-    match value {
-        Value::String(text) => Value::String(mask(text.clone())),
-        Value::Array(values) => values.iter().map(|value| masked_value(value, mask)).collect(),
-        Value::Object(entries) => {
-            entries.iter().map(|(name, value)| (mask(name.clone()), masked_value(value, mask))).collect()
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
-    }
 }
 
 /// Tells a conversation to which messages are only added from every other one; each `default()` is another.

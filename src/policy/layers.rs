@@ -227,6 +227,12 @@ impl Layer {
     }
 }
 
+/// Returns a limit that no layer raises: the granting layer's or `default`, and the lowest of the others.
+pub(super) fn narrowed<T: Ord>(layers: &[Layer], default: T, limit: impl Fn(&Layer) -> Option<T>) -> T {
+    let granted = layers.first().and_then(&limit).unwrap_or(default);
+    layers.iter().skip(1).filter_map(limit).fold(granted, T::min)
+}
+
 /// Returns the lower of two limits, one by one.
 pub fn lowest_of(a: &Limits, b: &Limits) -> Limits {
     fn low<T: PartialOrd + Copy>(a: Option<T>, b: Option<T>) -> Option<T> {
@@ -338,8 +344,8 @@ mod tests {
              network: {max_redirects: 10, query_max: 1000000}\nsandbox: {copy_max: 100GiB, workspace: in-place}\n\
              secrets: {redact: false, on_write: allow}\ngithub: {allow: [comment, push_head], max_inline: 100}\n\
              batch: {repos: {allow: [\"github.com/*/*\"]}}\nmcp: {servers: {docs: {allow: [get], network: any}}}",
-            "on_deny: stop\nchanges: dry-run\nlimits: {turns: 2, tool_calls: 2}\npaths: {write: {max_files: 1, max_bytes: 10}}\n\
-             shell: {timeout: 1s}\nnetwork: {max_redirects: 0, query_max: 1}\nsandbox: {copy_max: 1}\n\
+            "on_deny: stop\nchanges: dry-run\nlimits: {turns: 2, tool_calls: 2}\npaths: {write: {max_files: 1, max_bytes: 10B}}\n\
+             shell: {timeout: 1s}\nnetwork: {max_redirects: 0, query_max: 1}\nsandbox: {copy_max: 1B}\n\
              github: {allow: [check], max_inline: 1}\nmcp: {servers: {docs: {allow: [get], network: [docs.rs]}}}",
         ];
         for first in texts {

@@ -7,16 +7,10 @@ use super::file::{
 };
 use super::glob::Glob;
 use super::grant::Network;
-use super::layers::{Layer, Policy, Standing, lowest_of};
+use super::layers::{Layer, Policy, Standing, lowest_of, narrowed};
 use super::web;
 use crate::event::Limits;
 use crate::path::RelPath;
-
-/// Returns a limit that no layer raises: the granting layer's or `default`, and the lowest of the others.
-pub(super) fn narrowed<T: Ord>(layers: &[Layer], default: T, limit: impl Fn(&Layer) -> Option<T>) -> T {
-    let granted = layers.first().and_then(&limit).unwrap_or(default);
-    layers.iter().skip(1).filter_map(limit).fold(granted, T::min)
-}
 
 /// Limits of a batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -7,8 +7,7 @@ use url::{Host, SyntaxViolation, Url};
 
 use super::decision::Denial;
 use super::file::DefaultRule;
-use super::layers::Layer;
-use super::settings::narrowed;
+use super::layers::{Layer, narrowed};
 
 /// Maximum redirects where no file says.
 pub const MAX_REDIRECTS: u32 = 3;
