@@ -442,6 +442,9 @@ fn servers_are_added_listed_and_removed_and_comments_stay() {
     assert!(listed.stdout.contains("    prompt: review"), "{}", listed.stdout);
     let rows: Value = serde_json::from_str(&project.qwen(&["mcp", "list", "--json"]).stdout).unwrap();
     assert_eq!(rows.as_array().unwrap().len(), 2);
+    let project = project.env("DB_PASSWORD", "Looks around");
+    let listed = project.qwen(&["mcp", "list", "-v"]);
+    assert!(listed.stdout.contains("    tool: look  [redacted:DB_PASSWORD]\n"), "{}", listed.stdout);
     let removed = project.qwen(&["mcp", "remove", "gone"]);
     assert_eq!((removed.code, removed.stdout.as_str()), (0, "Server \"gone\" removed from project settings.\n"));
     assert_eq!(project.qwen(&["mcp", "remove", "gone"]).code, 1);

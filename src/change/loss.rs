@@ -174,8 +174,29 @@ const PROSE: &[&str] = &["md", "markdown", "txt", "rst", "adoc"];
 
 /// Beginnings of words by which a task asks for less or for something else in the same place.
 const REMOVALS: &[&str] = &[
-    "remov", "delet", "drop", "strip", "without", "short", "cut", "clean", "replac", "rewrit", "merg", "inlin", "mov",
-    "sort", "dedup", "duplicat", "only", "instead", "simplif", "unus", "extract", "split",
+    "clean",
+    "cut",
+    "dedup",
+    "delete",
+    "deleting",
+    "drop",
+    "duplicate",
+    "extract",
+    "inline",
+    "instead",
+    "merg",
+    "mov",
+    "only",
+    "remov",
+    "replac",
+    "rewrit",
+    "short",
+    "simplif",
+    "sort",
+    "split",
+    "strip",
+    "unused",
+    "without",
 ];
 
 /// Finds what a rewritten file lost. Lost are its headings, exports and the like that the task does not name; and where the

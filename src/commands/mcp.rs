@@ -21,6 +21,8 @@ use crate::policy::Access;
 use crate::policy::lists::{EntryContext, ToolEntry};
 use crate::run::Failure;
 use crate::run::error::ServerError;
+use crate::run::output::masking::secrets_of;
+use crate::run::output::redaction::hidden;
 use crate::run::place::Place;
 use crate::run::rules::policy_layers;
 use crate::run::rules::tool_lists;
@@ -189,7 +191,8 @@ async fn list(
     let trust: Vec<ToolEntry> = chosen.names().iter().map(|name| ToolEntry::server(name, "mcp")).collect();
     let waiting =
         servers::waiting(&servers, &policy.policy, &policy.policy.allowing(&trust), &place.facts(&environment));
-    let rows = rows(&chosen, &servers);
+    let secrets = secrets_of(&policy.policy, &environment)?;
+    let rows: Vec<Value> = rows(&chosen, &servers).into_iter().map(|row| hidden(row, &secrets)).collect();
     servers.close().await;
     runner.end().await;
     warn(&chosen.warnings, err);
