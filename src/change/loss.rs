@@ -224,6 +224,9 @@ fn lost<'t>(name: &str, before: &'t str, after: &str, task: &str) -> Lost<'t> {
         text.push_str(&String::from_utf8_lossy(&came.concat()));
         if is_lost {
             lines.extend(words.into_iter().filter(|line| !marks.contains(line)));
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
             text.push_str(&gone.concat());
             is_restored = true;
         }
@@ -313,6 +316,7 @@ mod tests {
         assert_eq!(restored("a.py", code, "a = 3\nb = 2\n", "Set a to 3 and remove the output"), None);
         assert_eq!(restored("a.py", code, "a = 1\nprint(a)\nprint(b)\n", "Fix it"), None);
         assert!(restored("a.md", "One.\n\nTwo.\n\nThree.\n", "One.\n\nThree.\n", "Be glad").is_some());
+        assert_eq!(restored("a.py", "a = 1\nb = 2", "a = 3", "Set a to 3").as_deref(), Some("a = 3\nb = 2"));
         // Where other lines are now, nobody can tell the order.
         assert_eq!(restored("a.rs", "pub fn a() {}\n", "/// A.\n", "Describe it"), None);
     }
