@@ -408,7 +408,8 @@ impl<'a> Agent<'a> {
         let outcomes = self.invoker.answer(&message.calls, &mut self.account, turn).await;
         for (call, outcome) in message.calls.iter().zip(outcomes) {
             let ToolResponse { content, is_error, wrong_arguments, name, ends } = outcome;
-            if name == ToolId::WriteFile.name() || name == ToolId::Edit.name() {
+            let is_change = name == ToolId::WriteFile.name() || name == ToolId::Edit.name();
+            if is_change && self.tools.exact(&name).is_some() {
                 let words = Part::text_of(&content);
                 // What is denied stays denied, and the model may say so.
                 let is_denied = words.starts_with("Denied");

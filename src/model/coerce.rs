@@ -488,24 +488,14 @@ mod tests {
             assert_eq!(given, wanted);
         }
         assert!(check("write_file", json!({"path": "a", "file": "b", "content": "c"})).is_err());
+        let by_path = check("write_file", json!({"docs/a.md": "text"}));
+        assert_eq!(by_path, Ok(json!({"file_path": "docs/a.md", "content": "text"})));
+        assert!(check("write_file", json!({"word": "text"})).is_err());
         // The real name wins.
         assert_eq!(
             check("write_file", json!({"file_path": "a", "path": "b", "content": "c"})),
             Ok(json!({"file_path": "a", "content": "c"}))
         );
-    }
-
-    #[test]
-    fn a_content_named_by_its_path_is_read_as_both() {
-        assert_eq!(
-            check("write_file", json!({"docs/a.md": "text"})),
-            Ok(json!({"file_path": "docs/a.md", "content": "text"}))
-        );
-        for other in
-            [json!({"word": "text"}), json!({"a b.md": "text"}), json!({"a.md": 1}), json!({"a.md": "", "b.md": ""})]
-        {
-            assert!(check("write_file", other).is_err());
-        }
     }
 
     #[test]

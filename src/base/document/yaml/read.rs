@@ -155,12 +155,8 @@ impl Node {
         let scalar = self.tagged("floating point", |plain| matches!(plain, Plain::Float(_)))?;
         let wrong = || self.unfit("floating point");
         match scalar.plain {
-            // `.inf` and `.nan` are numbers; one that is too large is none.
-            Plain::Float(number)
-                if number.is_finite() || scalar.text.trim_start_matches(['+', '-']).starts_with('.') =>
-            {
-                Ok(number)
-            }
+            // Every number of ours is a limit or an amount: `.nan` would be lower than none and higher than none.
+            Plain::Float(number) if number.is_finite() => Ok(number),
             Plain::Null | Plain::Bool(_) | Plain::Float(_) => Err(wrong()),
             Plain::Unsigned(_) | Plain::Signed(_) | Plain::Text => {
                 trimmed(&scalar.text).parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(wrong)
@@ -467,7 +463,7 @@ mod tests {
 
     #[test]
     fn the_type_that_is_asked_for_decides_what_a_value_is() {
-        let values = "5,-5,-0,'5',0x1f,'0x1f',0o17,1_000,012,256,18446744073709551616,1.10,1e3,1e999,.inf,inf,true,\
+        let values = "5,-5,-0,'5',0x1f,'0x1f',0o17,1_000,012,256,18446744073709551616,1.10,1e3,1e999,.inf,.nan,inf,true,\
             True,'true',yes,~,'',|\n  5\n,!!str 5,!!int 5,!!int '5',!!float 5,!!bool 'true',\
             !!str ~,!!null '',! 5,!!binary aGk=,!own 5";
         let line = |value: &str| {
@@ -490,7 +486,8 @@ mod tests {
         "1.10": - - 1.1 - | Some("1.10") Number(1.1)
         "1e3": - - 1000.0 - | Some("1e3") Number(1000.0)
         "1e999": - - - - | Some("1e999") -
-        ".inf": - - inf - | Some(".inf") -
+        ".inf": - - - - | Some(".inf") -
+        ".nan": - - - - | Some(".nan") -
         "inf": - - - - | Some("inf") String("inf")
         "true": - - - true | Some("true") Bool(true)
         "True": - - - true | Some("True") Bool(true)
