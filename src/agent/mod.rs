@@ -50,9 +50,6 @@ const NOTHING_DONE: &str = "Nothing has been done yet: no tool was called, so no
 const NOTHING_CHANGED: &str = "No file has changed: your last call changed nothing. \
      If the task needs a change, make it now with another call. If it needs none, say why.";
 
-/// Calls in a row that change nothing, after which a model that writes its calls as text will not find the right one.
-const MOST_IN_VAIN: u32 = 4;
-
 /// What helps a model that does not get along with a task.
 const LARGER_MODEL: &str = "use a larger model, or a prompt with a single task";
 
@@ -112,8 +109,6 @@ struct Said {
     asked_of_loss: bool,
     /// The last call that was to change a file changed nothing.
     changed_nothing: bool,
-    /// The number of such calls one after another.
-    in_vain: u32,
     reprompted: bool,
     /// Its answer only repeated itself.
     repetition: bool,
@@ -373,7 +368,11 @@ impl<'a> Agent<'a> {
             if self.options.changes_expected && self.account.tool_calls() == 0 {
                 return Some(NOTHING_DONE.to_owned());
             }
-            if self.said.changed_nothing && !self.invoker.has_changes() && !self.account.is_last_turn() {
+            if self.model.text_tools()
+                && self.said.changed_nothing
+                && !self.invoker.has_changes()
+                && !self.account.is_last_turn()
+            {
                 return Some(NOTHING_CHANGED.to_owned());
             }
         }
@@ -414,7 +413,6 @@ impl<'a> Agent<'a> {
                 // What is denied stays denied, and the model may say so.
                 let is_denied = words.starts_with("Denied");
                 self.said.changed_nothing = !is_denied && (is_error || words.contains(prompted::UNCHANGED));
-                self.said.in_vain = if self.said.changed_nothing { self.said.in_vain + 1 } else { 0 };
             }
             if name == ToolId::StructuredOutput.name() {
                 is_answered |= !is_error;
@@ -424,10 +422,6 @@ impl<'a> Agent<'a> {
             end = end.or(ends);
         }
         self.transcript.turn(message, answers);
-        if self.model.text_tools() && self.said.in_vain >= MOST_IN_VAIN {
-            let message = format!("the model made {MOST_IN_VAIN} calls one after another that changed nothing");
-            end = end.or(Some(stopped(Exit::Failed, "loop", message, Some(LARGER_MODEL))));
-        }
         match (end, misfit) {
             (Some(stopped), _) => Err(stopped),
             (None, _) if is_answered => Ok(TurnOutcome::Answer(text)),
