@@ -105,11 +105,10 @@ impl Node {
         }
     }
 
-    fn entries(&self, are_fields: bool) -> Result<Entries<'_>, Fault> {
-        match &self.kind {
-            Kind::Map(entries) => Ok(Entries { rest: entries.iter(), value: self, key: self.span, are_fields }),
-            Kind::List(_) | Kind::Scalar(_) => Err(self.unfit("mapping")),
-        }
+    fn mapping<'de, V: Visitor<'de>>(&self, are_fields: bool, visitor: V) -> Result<V::Value, Fault> {
+        let Kind::Map(entries) = &self.kind else { return Err(self.unfit("mapping")) };
+        let mut entries = Entries { rest: entries.iter(), value: self, key: self.span, are_fields };
+        visitor.visit_map(&mut entries).map_err(|fault| fault.or_at(entries.key, self.span))
     }
 
     /// Returns a scalar whose tag, if it has one, allows what is wanted.
@@ -291,8 +290,7 @@ impl<'de> Deserializer<'de> for &Node {
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let mut entries = self.entries(false)?;
-        visitor.visit_map(&mut entries).map_err(|fault| fault.or_at(entries.key, self.span))
+        self.mapping(false, visitor)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -301,8 +299,7 @@ impl<'de> Deserializer<'de> for &Node {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        let mut entries = self.entries(true)?;
-        visitor.visit_map(&mut entries).map_err(|fault| fault.or_at(entries.key, self.span))
+        self.mapping(true, visitor)
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
