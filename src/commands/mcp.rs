@@ -192,7 +192,7 @@ async fn list(
     let waiting =
         servers::waiting(&servers, &policy.policy, &policy.policy.allowing(&trust), &place.facts(&environment));
     let secrets = secrets_of(&policy.policy, &environment)?;
-    let rows: Vec<Value> = rows(&chosen, &servers).into_iter().map(|row| hidden(row, &secrets)).collect();
+    let rows: Vec<Value> = rows(&chosen, &servers).iter().map(|row| hidden(row, &secrets)).collect();
     servers.close().await;
     runner.end().await;
     warn(&chosen.warnings, err);

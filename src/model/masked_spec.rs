@@ -1,4 +1,4 @@
-//! Masks the texts of a tool's definition.
+//! Masks the texts of JSON values, such as a tool's definition.
 
 use serde_json::Value;
 
@@ -8,21 +8,21 @@ impl ToolSpec {
     /// Returns the tool with every text of it passed through `mask`, also the names of parameters; `None` if that would
     /// change its own name, by which it is called.
     pub fn masked(&self, mask: &dyn Fn(String) -> String) -> Option<ToolSpec> {
-        if mask(self.name.clone()) != self.name {
+        let mask = |text: &str| mask(text.to_owned());
+        if mask(&self.name) != self.name {
             return None;
         }
-        let (description, parameters) = (mask(self.description.clone()), masked_value(&self.parameters, mask));
+        let (description, parameters) = (mask(&self.description), masked_value(&self.parameters, &mask));
         Some(ToolSpec { name: self.name.clone(), description, parameters })
     }
 }
 
-fn masked_value(value: &Value, mask: &dyn Fn(String) -> String) -> Value {
+/// Returns a value with every text and every name in it passed through `mask`.
+pub fn masked_value(value: &Value, mask: &dyn Fn(&str) -> String) -> Value {
     match value {
-        Value::String(text) => Value::String(mask(text.clone())),
+        Value::String(text) => Value::String(mask(text)),
         Value::Array(values) => values.iter().map(|value| masked_value(value, mask)).collect(),
-        Value::Object(entries) => {
-            entries.iter().map(|(name, value)| (mask(name.clone()), masked_value(value, mask))).collect()
-        }
+        Value::Object(entries) => entries.iter().map(|(name, value)| (mask(name), masked_value(value, mask))).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
 }

@@ -22,7 +22,7 @@ pub mod http;
 pub mod leaked_calls;
 pub mod learned;
 pub mod local;
-mod masked_spec;
+pub mod masked_spec;
 mod masked_stream;
 mod outgoing;
 pub mod paced;

@@ -145,7 +145,7 @@ fn secrets_of(job: &Job, policy: &Policy) -> Result<Secrets, SetupError> {
 fn published_report(report: &mut Report, policy: &Policy, secrets: &Secrets) -> Result<Report, ProposalError> {
     if policy.redacts() || policy.refuses_secrets() {
         let value = serde_json::to_value(&*report).map_err(ProposalError::Json)?;
-        *report = serde_json::from_value(hidden(value, secrets)).map_err(ProposalError::Json)?;
+        *report = serde_json::from_value(hidden(&value, secrets)).map_err(ProposalError::Json)?;
     }
     Ok(report.clone())
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::event::{DeltaKind, Event, Retry, ToolResult};
+use crate::model::masked_spec::masked_value;
 use crate::policy::redact::Secrets;
 
 /// Maximum bytes of a streamed word that are held back until it ends.
@@ -114,21 +115,13 @@ fn without_secrets(mut event: Event, secrets: &Secrets) -> Event {
         | Event::Redaction { .. } => {}
     }
     texts.into_iter().for_each(|text| *text = secrets.hide(text).into_owned());
-    values.into_iter().for_each(|value| *value = hidden(value.take(), secrets));
+    values.into_iter().for_each(|value| *value = hidden(value, secrets));
     event
 }
 
 /// Returns a value with every secret in its texts and names masked.
-pub fn hidden(value: Value, secrets: &Secrets) -> Value {
-    match value {
-        Value::String(text) => Value::String(secrets.hide(&text).into_owned()),
-        Value::Array(items) => Value::Array(items.into_iter().map(|item| hidden(item, secrets)).collect()),
-        Value::Object(entries) => {
-            let masked = |(name, entry): (String, Value)| (secrets.hide(&name).into_owned(), hidden(entry, secrets));
-            Value::Object(entries.into_iter().map(masked).collect())
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => value,
-    }
+pub fn hidden(value: &Value, secrets: &Secrets) -> Value {
+    masked_value(value, &|text| secrets.hide(text).into_owned())
 }
 
 #[cfg(test)]
