@@ -103,15 +103,23 @@ struct Said {
     /// The answer that was questioned, because nothing had been done for it or something was lost, and the number of
     /// calls before it.
     nudged: Option<(String, u64)>,
-    /// It was asked whether what rewritten files lost was meant.
-    loss: bool,
-    /// The question about the loss is open.
-    asked_of_loss: bool,
+    /// Whether it was asked if what rewritten files lost was meant.
+    loss: LossQuestion,
     /// The last call that was to change a file changed nothing.
     changed_nothing: bool,
     reprompted: bool,
     /// Its answer only repeated itself.
     repetition: bool,
+}
+
+/// The question about what rewritten files lost, which is asked once.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum LossQuestion {
+    #[default]
+    Unasked,
+    /// The next answer is about it.
+    Open,
+    Answered,
 }
 
 /// Where new messages go as they are made, for a session that outlives a kill.
@@ -356,7 +364,11 @@ impl<'a> Agent<'a> {
 
     /// Returns what the model is asked about an answer before it counts: each thing once.
     fn doubt(&mut self, answer: &str) -> Option<String> {
-        if std::mem::take(&mut self.said.asked_of_loss) && loss::wants_back(answer) {
+        let was_open = self.said.loss == LossQuestion::Open;
+        if was_open {
+            self.said.loss = LossQuestion::Answered;
+        }
+        if was_open && loss::wants_back(answer) {
             let names = self.invoker.restore_lost(&self.options.task);
             if names.is_empty() {
                 return Some("Other lines are in their place now, so put them back with the tools.".to_owned());
@@ -376,18 +388,16 @@ impl<'a> Agent<'a> {
                 return Some(NOTHING_CHANGED.to_owned());
             }
         }
-        let question = self.question_of_loss();
-        self.said.asked_of_loss = question.is_some();
-        question
+        self.question_of_loss()
     }
 
     /// Returns the question about what rewritten files lost, once, and only while there is a turn left for its answer.
     fn question_of_loss(&mut self) -> Option<String> {
-        if self.said.loss || self.options.task.is_empty() || self.account.is_last_turn() {
+        if self.said.loss != LossQuestion::Unasked || self.options.task.is_empty() || self.account.is_last_turn() {
             return None;
         }
         let question = self.invoker.question_of_loss(&self.options.task)?;
-        self.said.loss = true;
+        self.said.loss = LossQuestion::Open;
         Some(question)
     }
 
@@ -407,12 +417,10 @@ impl<'a> Agent<'a> {
         let outcomes = self.invoker.answer(&message.calls, &mut self.account, turn).await;
         for (call, outcome) in message.calls.iter().zip(outcomes) {
             let ToolResponse { content, is_error, wrong_arguments, name, ends } = outcome;
-            let is_change = name == ToolId::WriteFile.name() || name == ToolId::Edit.name();
-            if is_change && self.tools.exact(&name).is_some() {
-                let words = Part::text_of(&content);
-                // What is denied stays denied, and the model may say so.
-                let is_denied = words.starts_with("Denied");
-                self.said.changed_nothing = !is_denied && (is_error || words.contains(prompted::UNCHANGED));
+            if [ToolId::WriteFile, ToolId::Edit].iter().any(|tool| tool.name() == name)
+                && self.tools.exact(&name).is_some()
+            {
+                self.said.changed_nothing = prompted::changes_nothing(&name, &Part::text_of(&content), is_error);
             }
             if name == ToolId::StructuredOutput.name() {
                 is_answered |= !is_error;

@@ -91,11 +91,18 @@ pub fn response(words: &str) -> String {
 /// How `write_file` says that a file is as it was.
 pub const UNCHANGED: &str = "It had exactly this content before: nothing has changed.";
 
+/// Tells whether a call that was to change a file failed or left the file as it was. What is denied stays denied, and the
+/// model may say so.
+pub fn changes_nothing(tool: &str, words: &str, is_error: bool) -> bool {
+    let is_change = [ToolId::WriteFile, ToolId::Edit].iter().any(|known| known.name() == tool);
+    is_change && !words.starts_with("Denied") && (is_error || words.contains(UNCHANGED))
+}
+
 /// Returns what is said of a call that was to change a file and did not, instead of the call and its answer: small models
 /// repeat the calls that they see. `None` if both are shown.
 pub fn in_vain(call: &ToolCall, words: &str, is_error: bool) -> Option<String> {
-    let is_change = [ToolId::WriteFile, ToolId::Edit].iter().any(|tool| tool.name() == call.name);
-    if is_change && words.contains(UNCHANGED) {
+    let is_wrong = changes_nothing(&call.name, words, is_error);
+    if is_wrong && words.contains(UNCHANGED) {
         let named = |object: &serde_json::Map<String, Value>| Some(object.get("file_path")?.as_str()?.to_owned());
         let file = match &call.arguments {
             Arguments::Object(object) => named(object),
@@ -107,9 +114,8 @@ pub fn in_vain(call: &ToolCall, words: &str, is_error: bool) -> Option<String> {
             file.unwrap_or_else(|| "the file".to_owned())
         ));
     }
-    let is_unknown = words.starts_with("There is no tool ");
-    let is_wrong = is_change && !words.starts_with("Denied");
-    (is_error && (is_wrong || is_unknown)).then(|| format!("Nothing was changed yet. {words}"))
+    let is_unknown = is_error && words.starts_with("There is no tool ");
+    (is_wrong || is_unknown).then(|| format!("Nothing was changed yet. {words}"))
 }
 
 /// How the calls of a turn went.

@@ -82,7 +82,7 @@ impl Call for WriteCall {
             let content = file.encode(&text).map_err(|error| ToolError::failed(format!("{shown}: {error}")))?;
             if cx.text_tools
                 && let Some(old) = &old
-                && memory::is_first_replacement(cx.memory, &path, &old.text, &text)
+                && memory::must_confirm(cx.memory, &path, &old.text, &text)
             {
                 let given: String = self.content.trim().chars().take(QUOTED).collect();
                 return Err(ToolError::failed(format!(

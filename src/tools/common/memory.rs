@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::names;
 use crate::change::text::Decoded;
-use crate::change::{Entry, loss, syntax};
+use crate::change::{ChangeSet, Entry, loss, syntax};
 use crate::path::RelPath;
 use crate::tools::{RunMemory, ToolContext};
 use crate::workspace::disk::Disk;
@@ -34,9 +34,8 @@ pub(crate) fn rewrote(memory: &RunMemory, path: &RelPath) {
     memory.rewritten.lock().expect("nothing panics while it holds the set").insert(path.clone());
 }
 
-/// Returns the files that were written as a whole, each with its text before and after.
-fn rewritten(cx: &ToolContext<'_>) -> Vec<(RelPath, Decoded, Decoded)> {
-    let changes = cx.workspace.changes();
+/// Returns the files among `changes` that were written as a whole, each with its text before and after.
+fn rewritten(cx: &ToolContext<'_>, changes: &ChangeSet) -> Vec<(RelPath, Decoded, Decoded)> {
     let rewritten = cx.memory.rewritten.lock().expect("nothing panics while it holds the set");
     let text = |entry: &Entry| Decoded::from_bytes(entry.content()?);
     let texts = rewritten.iter().filter_map(|path| {
@@ -48,7 +47,7 @@ fn rewritten(cx: &ToolContext<'_>) -> Vec<(RelPath, Decoded, Decoded)> {
 
 /// Returns the question about what the files that were written as a whole lost, beyond what the task names.
 pub fn question_of_loss(cx: &ToolContext<'_>, task: &str) -> Option<String> {
-    let files = rewritten(cx);
+    let files = rewritten(cx, &cx.workspace.changes());
     let texts = files.iter().map(|(path, before, after)| (names::relative(path), &*before.text, &*after.text));
     loss::question(texts, task)
 }
@@ -56,7 +55,7 @@ pub fn question_of_loss(cx: &ToolContext<'_>, task: &str) -> Option<String> {
 /// Returns what the files that were written as a whole become with the lost lines back in their places.
 pub(crate) fn restored(cx: &ToolContext<'_>, task: &str) -> Vec<(RelPath, Entry)> {
     let changes = cx.workspace.changes();
-    let back = rewritten(cx).into_iter().filter_map(|(path, before, after)| {
+    let back = rewritten(cx, &changes).into_iter().filter_map(|(path, before, after)| {
         let text = loss::restored(&names::relative(&path), &before.text, &after.text, task)?;
         let Entry::File { executable, .. } = changes.get(&path)?.after else { return None };
         Some((path, Entry::File { content: after.encode(&text).ok()?.into(), executable }))
@@ -64,8 +63,8 @@ pub(crate) fn restored(cx: &ToolContext<'_>, task: &str) -> Vec<(RelPath, Entry)
     back.collect()
 }
 
-/// Tells, once for a file, that a text for it keeps no line of the file, so that the model can confirm it by a second call.
-pub(crate) fn is_first_replacement(memory: &RunMemory, path: &RelPath, before: &str, after: &str) -> bool {
+/// Tells, once for a file, that a text for it keeps no line of the file: the model confirms that by a second call.
+pub(crate) fn must_confirm(memory: &RunMemory, path: &RelPath, before: &str, after: &str) -> bool {
     let mut kept = after.lines().map(str::trim).filter(|line| !line.is_empty());
     let written: Vec<&str> = before.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     written.len() > 1
