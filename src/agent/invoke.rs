@@ -206,7 +206,7 @@ impl<'a> Invoker<'a> {
         self.renew().await;
         let grown = std::mem::take(&mut self.offer.grown);
         if grown {
-            let mask = |text: String| (self.redact)(text).0;
+            let mask = |text: String| self.masked(text);
             self.offer.specs = self.offer.toolbox.specs().iter().filter_map(|spec| spec.masked(&mask)).collect();
         }
         grown
@@ -247,6 +247,11 @@ impl<'a> Invoker<'a> {
     /// Returns the question about what rewritten files lost, beyond what the task names.
     pub(super) fn question_of_loss(&self, task: &str) -> Option<String> {
         memory::question_of_loss(&self.context, task)
+    }
+
+    /// Returns a text without secrets, as the model may read it.
+    pub(super) fn masked(&self, text: String) -> String {
+        (self.redact)(text).0
     }
 
     /// Puts back what rewritten files lost beyond what the task names, as far as the policy still allows to write them;

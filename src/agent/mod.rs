@@ -178,9 +178,9 @@ impl<'a> Agent<'a> {
         self.account
     }
 
-    /// Adds a message of the user: the next [`Agent::converse`] continues from there.
+    /// Adds a message of the user, without secrets: the next [`Agent::converse`] continues from there.
     pub fn say(&mut self, text: impl Into<String>) {
-        self.transcript.say(text);
+        self.transcript.say(self.invoker.masked(text.into()));
     }
 
     /// Continues until the model answers without a call, or something ends the run.
@@ -347,7 +347,7 @@ impl<'a> Agent<'a> {
         if let Some(question) = self.doubt(&text) {
             self.said.nudged = Some((text, self.account.tool_calls()));
             self.transcript.turn(turn.message, Vec::new());
-            self.transcript.say(question);
+            self.say(question);
             return Ok(TurnOutcome::Continue);
         }
         if turn.stop == Stop::Length {

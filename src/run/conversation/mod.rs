@@ -340,7 +340,7 @@ impl Conversation<'_> {
             if let Some(check) = &mut named
                 && let Some(text) = check.remind(check_environment).await
             {
-                agent.say((setup.masking.mask)(text).0);
+                agent.say(text);
                 continue;
             }
             let by_tool = setup.toolbox.memory.answer.lock().expect("nothing panics while it holds the answer").take();
