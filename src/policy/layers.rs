@@ -233,13 +233,18 @@ pub(super) fn narrowed<T: Ord>(layers: &[Layer], default: T, limit: impl Fn(&Lay
     layers.iter().skip(1).filter_map(limit).fold(granted, T::min)
 }
 
+/// Returns the lowest limit; one that is no number leaves nothing.
+pub fn lowest<T: PartialOrd + Copy + Default>(limits: impl IntoIterator<Item = Option<T>>) -> Option<T> {
+    limits.into_iter().flatten().fold(None, |least, limit| {
+        let least = least.unwrap_or(limit);
+        least.partial_cmp(&limit).map(|order| if order.is_gt() { limit } else { least }).or_else(|| Some(T::default()))
+    })
+}
+
 /// Returns the lower of two limits, one by one.
 pub fn lowest_of(a: &Limits, b: &Limits) -> Limits {
-    fn low<T: PartialOrd + Copy>(a: Option<T>, b: Option<T>) -> Option<T> {
-        match (a, b) {
-            (Some(a), Some(b)) => Some(if b < a { b } else { a }),
-            (one, other) => one.or(other),
-        }
+    fn low<T: PartialOrd + Copy + Default>(a: Option<T>, b: Option<T>) -> Option<T> {
+        lowest([a, b])
     }
     Limits {
         turns: low(a.turns, b.turns),
@@ -293,6 +298,19 @@ mod tests {
         assert_eq!(both.changes().allow, [Delivery::DryRun, Delivery::Apply]);
     }
 
+    #[test]
+    fn a_limit_that_is_no_number_leaves_nothing() {
+        let none = f64::NAN;
+        for limits in [vec![none], vec![none, 1.0], vec![1.0, none], vec![1.0, none, 2.0]] {
+            assert_eq!(lowest(limits.iter().copied().map(Some)), Some(0.0), "{limits:?}");
+        }
+        assert_eq!(lowest([Some(2.0), None, Some(1.0)]), Some(1.0));
+        assert_eq!(lowest::<f64>([None]), None);
+        let limits = |cost_usd: f64| Limits { cost_usd: Some(cost_usd), ..Limits::default() };
+        assert_eq!(lowest_of(&limits(1.0), &limits(none)).cost_usd, Some(0.0));
+        assert_eq!(lowest_of(&Limits::default(), &limits(none)).cost_usd, Some(0.0));
+    }
+
     // What a policy gives, each number and choice so that a higher one gives more.
     fn given(policy: &Policy) -> Vec<u128> {
         let (redirects, query) = policy.web_limits();
@@ -309,6 +327,7 @@ mod tests {
         };
         let limits = policy.limits();
         let most = |limit: Option<u64>| limit.map_or(u128::MAX, u128::from);
+        let most_usd = |limit: Option<f64>| limit.map_or(u128::MAX, |usd| (usd * 1_000_000.0) as u128);
         vec![
             redirects.into(),
             query as u128,
@@ -332,6 +351,8 @@ mod tests {
             policy.untrusted_input() as u128,
             most(limits.turns),
             most(limits.tool_calls),
+            most_usd(limits.cost_usd),
+            most_usd(policy.batch().total_cost_usd),
         ]
     }
 
@@ -339,13 +360,14 @@ mod tests {
     fn no_layer_raises_what_the_layers_before_it_give() {
         let texts = [
             "name: silent",
-            "on_deny: continue\nchanges: commit\nlimits: {turns: 100000, tool_calls: 100000}\nuntrusted_input: allow\n\
+            "on_deny: continue\nchanges: commit\nlimits: {turns: 100000, tool_calls: 100000, cost_usd: 1000}\nuntrusted_input: allow\n\
              paths: {write: {max_files: 100000, max_bytes: 1GiB}}\nshell: {timeout: 2h, unanalysable: sandboxed}\n\
              network: {max_redirects: 10, query_max: 1000000}\nsandbox: {copy_max: 100GiB, workspace: in-place}\n\
              secrets: {redact: false, on_write: allow}\ngithub: {allow: [comment, push_head], max_inline: 100}\n\
-             batch: {repos: {allow: [\"github.com/*/*\"]}}\nmcp: {servers: {docs: {allow: [get], network: any}}}",
-            "on_deny: stop\nchanges: dry-run\nlimits: {turns: 2, tool_calls: 2}\npaths: {write: {max_files: 1, max_bytes: 10B}}\n\
-             shell: {timeout: 1s}\nnetwork: {max_redirects: 0, query_max: 1}\nsandbox: {copy_max: 1B}\n\
+             batch: {total_cost_usd: 1000, repos: {allow: [\"github.com/*/*\"]}}\n\
+             mcp: {servers: {docs: {allow: [get], network: any}}}",
+            "on_deny: stop\nchanges: dry-run\nlimits: {turns: 2, tool_calls: 2, cost_usd: 0.5}\npaths: {write: {max_files: 1, max_bytes: 10B}}\n\
+             batch: {total_cost_usd: 0.5}\nshell: {timeout: 1s}\nnetwork: {max_redirects: 0, query_max: 1}\nsandbox: {copy_max: 1B}\n\
              github: {allow: [check], max_inline: 1}\nmcp: {servers: {docs: {allow: [get], network: [docs.rs]}}}",
         ];
         for first in texts {

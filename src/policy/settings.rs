@@ -7,7 +7,7 @@ use super::file::{
 };
 use super::glob::Glob;
 use super::grant::Network;
-use super::layers::{Layer, Policy, Standing, lowest_of, narrowed};
+use super::layers::{Layer, Policy, Standing, lowest, lowest_of, narrowed};
 use super::web;
 use crate::event::Limits;
 use crate::path::RelPath;
@@ -66,15 +66,12 @@ impl Policy {
 
     /// Returns the lowest of each limit of a batch.
     pub fn batch(&self) -> BatchLimits {
-        fn lowest<T: PartialOrd>(values: impl Iterator<Item = T>) -> Option<T> {
-            values.reduce(|least, value| if value < least { value } else { least })
-        }
         let rules = || self.layers.iter().map(|layer| &layer.rules.delivery.batch);
         BatchLimits {
-            items: lowest(rules().filter_map(|batch| batch.items)),
-            jobs: lowest(rules().filter_map(|batch| batch.jobs)),
-            total_cost_usd: lowest(rules().filter_map(|batch| batch.total_cost_usd)),
-            total_wall_time: lowest(rules().filter_map(|batch| batch.total_wall_time)),
+            items: lowest(rules().map(|batch| batch.items)),
+            jobs: lowest(rules().map(|batch| batch.jobs)),
+            total_cost_usd: lowest(rules().map(|batch| batch.total_cost_usd)),
+            total_wall_time: lowest(rules().map(|batch| batch.total_wall_time)),
         }
     }
 

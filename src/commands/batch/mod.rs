@@ -34,6 +34,7 @@ use crate::event::RunError;
 use crate::exit::Exit;
 use crate::model::paced::Gate;
 use crate::policy::BatchLimits;
+use crate::policy::layers::lowest;
 use crate::run::Failure;
 use crate::run::error::SetupError;
 use crate::run::many::local::Beside;
@@ -98,9 +99,8 @@ fn lowered(arguments: &BatchArgs, limits: BatchLimits) -> BatchArgs {
     let mut lowered = arguments.clone();
     let (course, totals) = (&mut lowered.course, &mut lowered.totals);
     course.jobs = course.jobs.min(limits.jobs.unwrap_or(u32::MAX)).max(1);
-    let cost = [totals.total_cost_usd, limits.total_cost_usd].into_iter().flatten().reduce(f64::min);
-    totals.total_cost_usd = cost;
-    totals.total_wall_time = [totals.total_wall_time, limits.total_wall_time].into_iter().flatten().min();
+    totals.total_cost_usd = lowest([totals.total_cost_usd, limits.total_cost_usd]);
+    totals.total_wall_time = lowest([totals.total_wall_time, limits.total_wall_time]);
     lowered
 }
 
