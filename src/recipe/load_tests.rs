@@ -74,7 +74,7 @@ fn r002_what_is_no_yaml_of_ours_is_refused() {
         assert_eq!(found[0].code, Some(Code::R002), "{text:?} {}", found[0]);
     }
     insta::assert_snapshot!(errors("recipe: 1\nname: r\nname: s\n"), @r"
-    r.yaml:3:1: R002: duplicate key `name`
+    r.yaml:3:1: R002: duplicate key `name`; the first one is at r.yaml:2:1
       |
     3 | name: s
       | ^

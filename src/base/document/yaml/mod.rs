@@ -5,7 +5,8 @@ mod node;
 mod read;
 
 use serde::de::DeserializeOwned;
-use serde_yaml::{Budget, Error, NonFiniteFloatPolicy, options::MergeKeyPolicy};
+use serde_yaml::options::{DuplicateKeyPolicy, MergeKeyPolicy};
+use serde_yaml::{Budget, Error, NonFiniteFloatPolicy};
 
 pub use node::{Kind, Node, Plain, Scalar};
 pub use read::Fault;
@@ -15,8 +16,8 @@ use crate::base::{Diagnostic, Span};
 /// Maximum bytes that a file of ours may have.
 pub const MAX_BYTES: usize = 256 * 1024;
 
-/// Reads one document. Refuses unknown and duplicate keys, anchors, aliases, merge keys, tabs, several documents, tags
-/// and more than [`MAX_BYTES`]; only `true` and `false` are booleans, and a scalar read as text keeps its spelling.
+/// Reads one document. Refuses unknown keys, keys that are the same however they are quoted, anchors, aliases, merge keys,
+/// tabs, several documents, tags and more than [`MAX_BYTES`]; only `true` and `false` are booleans, and a scalar read as text keeps its spelling.
 pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Diagnostic> {
     read(file, text, &tree(file, text)?)
 }
@@ -50,6 +51,7 @@ pub fn tree(file: &str, text: &str) -> Result<Node, Diagnostic> {
     let read = serde_yaml::from_str_with_options::<Node>(text, options(budget));
     let mut tree = read.map_err(|error| translate(file, text, &error))?;
     tree.spell(text);
+    tree.check(file)?;
     Ok(tree)
 }
 
@@ -57,6 +59,8 @@ fn options(budget: Option<Budget>) -> serde_yaml::Options {
     serde_yaml::options! {
         budget: budget,
         merge_keys: MergeKeyPolicy::Error,
+        // The tree knows the place of the first one, too.
+        duplicate_keys: DuplicateKeyPolicy::PassThrough,
         strict_booleans: true,
         leading_zero_numbers_as_strings: true,
         underscored_numbers_as_strings: true,
@@ -75,10 +79,6 @@ fn translate(file: &str, text: &str, error: &Error) -> Diagnostic {
     let error = error.without_snippet();
     let span = error.location().map(Span::from).unwrap_or_default();
     let message = match error {
-        Error::DuplicateMappingKey { key, .. } => match key {
-            Some(key) => format!("duplicate key `{key}`"),
-            None => "duplicate key".to_owned(),
-        },
         Error::InvalidScalar { ty, .. } => unfit(text, span, kind_of_number(ty)),
         Error::Eof { .. } => "it ends in the middle of a value".to_owned(),
         Error::MergeKeyNotAllowed { .. } => "merge keys (`<<`) are not supported".to_owned(),
@@ -281,7 +281,14 @@ mod tests {
     #[test]
     fn what_can_hide_meaning_is_refused_with_its_place() {
         for (text, part) in [
-            ("allow: [a]\nallow: [b]", "p.yaml:2:1: duplicate key `allow`"),
+            ("allow: [a]\nallow: [b]", "p.yaml:2:1: duplicate key `allow`; the first one is at p.yaml:1:1"),
+            ("allow: [a]\n\"allow\": [b]", "p.yaml:2:1: duplicate key `allow`"),
+            ("1: a\n\"1\": b", "p.yaml:2:1: duplicate key `1`; the first one is at p.yaml:1:1"),
+            ("x: {null: a, \"null\": b}", "p.yaml:1:14: duplicate key `null`; the first one is at p.yaml:1:5"),
+            ("- 'true': a\n  true: b", "p.yaml:2:3: duplicate key `true`; the first one is at p.yaml:1:3"),
+            ("allow: [a]\n!!str allow: [b]", "duplicate key `allow`"),
+            ("allow: [a]\n!!binary YWxsb3c=: [b]", "`!!binary` is not supported; write the text itself"),
+            ("allow: [!!binary aGk=]", "p.yaml:1:"),
             ("allow: &x [a]", "anchors and aliases"),
             ("allow: [a]\n---\nallow: [b]", "more than one document"),
             ("allow:\n\t- a", "p.yaml:2:1: a tab"),

@@ -1,11 +1,15 @@
 //! Defines the tree of a YAML document: what each node is, how the file spells it, and its position.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_yaml::Tagged;
 
-use crate::base::Span;
+use crate::base::{Diagnostic, Span};
+
+/// The tag of a text whose bytes are written in base64.
+const BINARY: &str = "tag:yaml.org,2002:binary";
 
 /// A part of a document.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,6 +81,31 @@ impl Node {
             Kind::Scalar(Scalar { plain: Plain::Text, .. }) => {}
             Kind::Scalar(scalar) => {
                 scalar.text = file.get(self.bytes.clone()).unwrap_or_default().trim_end().to_owned();
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Refuses keys of a mapping that are one text as the file spells them, such as `1` and `"1"`, and binary texts.
+    pub(super) fn check(&self, file: &str) -> Result<(), Diagnostic> {
+        match &self.kind {
+            Kind::Scalar(scalar) if scalar.tag.as_deref() == Some(BINARY) => {
+                Err(Diagnostic::at(file, self.span, "`!!binary` is not supported; write the text itself"))
+            }
+            Kind::Scalar(_) => Ok(()),
+            Kind::List(items) => items.iter().try_for_each(|item| item.check(file)),
+            Kind::Map(entries) => {
+                let mut seen = HashMap::new();
+                for (key, value) in entries {
+                    key.check(file)?;
+                    if let Some((text, Span { line, column })) = key.text().zip(seen.insert(key.text(), key.span)) {
+                        let message = format!("duplicate key `{text}`; the first one is at {file}:{line}:{column}");
+                        return Err(Diagnostic::at(file, key.span, message));
+                    }
+                    value.check(file)?;
+                }
+                Ok(())
             }
         }
     }

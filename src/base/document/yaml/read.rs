@@ -501,7 +501,7 @@ mod tests {
         "!!str ~": - - - - | Some("~") String("~")
         "!!null ''": - - - - | None Null
         "! 5": 5 5 5.0 - | Some("5") String("5")
-        "!!binary aGk=": - - - - | Some("hi") String("hi")
+        "!!binary aGk=": - - - - | - -
         "!own 5": - - - - | - -
         "##);
     }
