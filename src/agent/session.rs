@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::transcript::Transcript;
+use crate::model::masked_spec::masked_value;
 use crate::model::{Arguments, AssistantMessage, Message, Part, Reasoning, ToolCall, ToolMessage};
 
 /// The version of the format.
@@ -144,28 +145,17 @@ fn masked(value: &mut Value, mask: &dyn Fn(String) -> String) {
         Value::Array(values) => values.iter_mut().for_each(|value| masked(value, mask)),
         Value::Object(entries) => {
             let is_media = entries.contains_key("mime_type");
-            for (name, value) in
-                entries.iter_mut().filter(|(name, _)| !(is_media && *name == "data") && *name != "type")
-            {
-                masked(value, mask);
-                // Below these, names are the model's words.
-                if matches!(name.as_str(), "object" | "details") {
-                    masked_names(value, mask);
+            for (name, value) in entries.iter_mut() {
+                match name.as_str() {
+                    // What is below these is the model's words, the names as well.
+                    "object" | "details" => *value = masked_value(value, &|text| mask(text.to_owned())),
+                    "type" => {}
+                    "data" if is_media => {}
+                    _ => masked(value, mask),
                 }
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-fn masked_names(value: &mut Value, mask: &dyn Fn(String) -> String) {
-    match value {
-        Value::Array(values) => values.iter_mut().for_each(|value| masked_names(value, mask)),
-        Value::Object(entries) => {
-            *entries = std::mem::take(entries).into_iter().map(|(name, value)| (mask(name), value)).collect();
-            entries.values_mut().for_each(|value| masked_names(value, mask));
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -435,6 +425,17 @@ mod tests {
         let text = format!("{masked:?}");
         assert!(text.contains("####") && !text.contains("look") && text.contains("{\"#\": String"), "{text}");
         assert_eq!(masked_messages(&messages(), &|text| text), messages());
+    }
+
+    #[test]
+    fn arguments_are_masked_whatever_their_names_are() {
+        let fields =
+            serde_json::json!({"type": "s3cret", "mime_type": "s3cret", "data": "s3cret", "a": [{"type": ["s3cret"]}]});
+        let arguments = Arguments::Object(fields.as_object().unwrap().clone());
+        let call = ToolCall { id: "c".into(), name: "n".into(), arguments, recovered: None, notes: Vec::new() };
+        let said = AssistantMessage { calls: vec![call], ..AssistantMessage::default() };
+        let line = line_of(&Message::Assistant(said), &|text| text.replace("s3cret", "#")).unwrap();
+        assert!(!line.contains("s3cret") && line.matches("\"#\"").count() == 4, "{line}");
     }
 
     #[test]
