@@ -61,3 +61,23 @@ fn every_code_has_a_fixture_whose_text_names_the_place_and_the_remedy() {
     assert_eq!(seen, CODES.iter().map(|code| (*code).to_owned()).collect());
     assert_eq!(project.server().requests().len(), 0);
 }
+
+#[test]
+fn a_file_of_parameters_that_is_none_is_named_without_what_is_in_it() {
+    let text = "recipe: 1\nname: fix\ndescription: D\nlimits: {cost_usd: 1}\n\
+        params: {v: {type: string, description: V}}\nprompt: 'v{{ params.v }}'\n";
+    let project = Project::new().file(".qwen/recipes/fix.yaml", text).git().model([]);
+    let secret = "hunter2-hunter2";
+    for (name, text, place) in [
+        ("p.yaml", format!("{secret}\n"), "p.yaml:1:1: this is not a file of parameters"),
+        ("p.yaml", format!("v: {{{secret}: {secret}}}\n"), "p.yaml:1:4: this is not a file of parameters"),
+        ("p.yaml", format!("{secret}: a\n{secret}: b\n"), "p.yaml:2:1: this is not a file of parameters"),
+        ("p.json", format!("\"{secret}\"\n"), "p.json:1:17: this is not a file of parameters"),
+        ("p.json", format!("{secret}\n"), "p.json:1:1: this is not a file of parameters"),
+    ] {
+        std::fs::write(project.root().join(name), &text).unwrap();
+        let outcome = project.run(&["--recipe", "fix", "--params-file", name]);
+        assert!(outcome.code == 42 && outcome.stderr.contains(place), "{text}: {}", outcome.stderr);
+        assert!(!format!("{}{}", outcome.stdout, outcome.stderr).contains("hunter2"), "{}", outcome.stderr);
+    }
+}

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::base::{Code, Diagnostic, Location};
+use crate::base::{Code, Diagnostic, Location, Span};
 use crate::bounded;
 use crate::cli::RunArgs;
 use crate::event::Limits;
@@ -242,12 +242,16 @@ fn params_file(
             surroundings.named_text(path).map_err(|why| RecipeError::ParamsFile { path: shown.clone(), why })?
         }
     };
+    // What the file has may be a secret: a wrong one is named by place alone.
+    let wrong =
+        |span| RecipeError::Params(Diagnostic::at(&shown, span, "this is not a file of parameters").to_string());
     if shown.ends_with(".json") {
-        return serde_json::from_str(&text).map_err(|error| RecipeError::Params(format!("{shown}: {error}")));
+        let number = |number: usize| u32::try_from(number).unwrap_or_default();
+        let place = |error: &serde_json::Error| Span { line: number(error.line()), column: number(error.column()) };
+        return serde_json::from_str(&text).map_err(|error| wrong(place(&error)));
     }
     // A scalar keeps its spelling: the declared type converts it.
-    let given = crate::recipe::parse::parse_params(&shown, &text);
-    let given = given.map_err(|error| RecipeError::Params(error.to_string()))?;
+    let given = crate::recipe::parse::parse_params(&shown, &text).map_err(|error| wrong(error.span))?;
     let value = |given: Given| match given {
         Given::One(text) => Value::from(text.value),
         Given::Many(texts) => Value::from(texts.into_iter().map(|text| text.value).collect::<Vec<_>>()),
