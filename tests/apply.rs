@@ -89,6 +89,27 @@ fn undo_names_its_run_and_lists_those_that_it_can_undo() {
 }
 
 #[test]
+fn undo_shows_no_secret_in_the_name_of_a_file() {
+    let secret = "hunter2-hunter2";
+    let name = format!("{secret}.txt");
+    let project = Project::new().file(&name, "one\n").env("MY_TOKEN", secret).git();
+    let patch = format!("--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-one\n+two\n");
+    std::fs::write(project.beside("c.patch"), patch).unwrap();
+    let apply = || assert_eq!(project.qwen(&["apply", &project.beside("c.patch").display().to_string()]).code, 0);
+    apply();
+    let listed = project.qwen(&["undo", "--list", "-o", "result"]);
+    let undone = project.qwen(&["undo"]);
+    assert_eq!((undone.code, project.read(&name).as_str()), (0, "one\n"), "{}", undone.stderr);
+    apply();
+    write(&project, &name, "three\n");
+    let left = project.qwen(&["undo", "-o", "result"]);
+    assert_eq!(left.code, 63, "{}", left.stderr);
+    for said in [&listed.stdout, &undone.stdout, &left.stdout] {
+        assert!(said.contains(".txt") && !said.contains("hunter2"), "{said}");
+    }
+}
+
+#[test]
 fn undo_after_a_commit_takes_it_back_and_leaves_what_a_person_changed() {
     let project = editing();
     let result = result(&project);

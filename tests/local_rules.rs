@@ -106,6 +106,29 @@ fn a_change_is_checked_without_a_model() {
 }
 
 #[test]
+fn a_secret_in_the_name_of_a_file_is_found_and_not_shown() {
+    let key = format!("sk_live_{}", "a1B2".repeat(8));
+    let project = project([]).env("MY_TOKEN", "hunter2-hunter2").file("old/hunter2-hunter2.txt", "x\n");
+    project.run_git(&["add", "-A"]);
+    project.run_git(&["commit", "-q", "-m", "start"]);
+    std::fs::remove_file(project.root().join("old/hunter2-hunter2.txt")).unwrap();
+    let project = project.file(&format!("a/{key}/b.txt"), "one\n").file("hunter2-hunter2.txt", "two\n");
+    project.run_git(&["add", "-A"]);
+    for more in [&[][..], &["--json"]] {
+        let checked = project.qwen(&[&["check", "change"], more].concat());
+        assert_eq!(checked.code, 1, "{}{}", checked.stdout, checked.stderr);
+        let said = checked.stdout.matches("the name has ").count();
+        assert!(
+            said == 2 && checked.stdout.contains("the name has what looks like a stripe-key"),
+            "{}",
+            checked.stdout
+        );
+        assert!(checked.stdout.contains("the name has the value of the variable MY_TOKEN"), "{}", checked.stdout);
+        assert!(!checked.stdout.contains(&key) && !checked.stdout.contains("hunter2"), "{}", checked.stdout);
+    }
+}
+
+#[test]
 fn a_recipe_chooses_the_files_that_are_shown() {
     let text = "context: [{name: change, diff: staged, include: ['**/*.rs', '*.lock'], exclude: ['old/**'], generated: show}]\nprompt: '{{ context.change | fence }}'\nneeds: {tools: []}\noutput: {kind: findings, rules: [{id: bug, description: B}]}\n";
     let project = project([call("structured_output", json!({"findings": []}))]);

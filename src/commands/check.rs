@@ -15,7 +15,7 @@ use crate::git::repository::Repository;
 use crate::policy::{Denial, Policy};
 use crate::recipe::file::{DiffKind, Severity};
 use crate::run::Failure;
-use crate::run::output::masking::secrets_of;
+use crate::run::output::masking::{published, secrets_of};
 use crate::run::place::Place;
 use crate::run::recipe::checks::{self, Action};
 use crate::run::recipe::diff::{ChangeReader, Looked};
@@ -98,6 +98,10 @@ pub(super) fn local(
         finding.path = format!("{}/{}", repository.prefix, finding.path);
     }
     findings::number(&mut looked.findings);
+    for finding in &mut looked.findings {
+        finding.path = published(&finding.path, policy, &secrets);
+        finding.message = published(&finding.message, policy, &secrets);
+    }
     Ok(looked)
 }
 

@@ -14,7 +14,10 @@ use crate::emit::words::count;
 use crate::emit::{Appearance, Ended, Format, Mark, to_line};
 use crate::exit::Exit;
 use crate::git::Whole;
+use crate::path::RelPath;
+use crate::policy::Policy;
 use crate::run::Failure;
+use crate::run::output::masking::{published, secrets_of};
 use crate::run::place::Place;
 use crate::settings::Environment;
 
@@ -29,8 +32,13 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
     let records = deliver::records(&folder).map_err(failed)?;
     let here: Vec<_> = records.into_iter().filter(|(_, record)| record.root == name).collect();
     let format = arguments.output_format.unwrap_or_default();
+    // A run can be undone whatever its policy has become.
+    let policy = place.policy(None, false, environment).map(|chosen| chosen.policy);
+    let policy = policy.unwrap_or_else(|_| Policy::builtin("default").expect("the policy is built in"));
+    let secrets = secrets_of(&policy, environment)?;
+    let hide = |text: &str| published(text, &policy, &secrets);
     if arguments.list {
-        return print(out, &listed(&here, format));
+        return print(out, &listed(&here, format, &hide));
     }
     let wanted = here.iter().find(|(_, record)| arguments.run_id.as_ref().is_none_or(|id| record.run_id == *id));
     let Some((record, _)) = wanted else {
@@ -44,12 +52,13 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
         true => UndoError::Interrupted(error.cause),
     })?;
     let others = here.iter().any(|(folder, other)| folder != record && other.state == journal::State::Done);
-    print(out, &shown(&report, was_undone, others, format, &appearance(environment)))?;
+    let told = Told::of(&report, &hide);
+    print(out, &shown(told, was_undone, others, format, &appearance(environment)))?;
     Ok(if report.left_alone.is_empty() && report.untidy.is_empty() { Exit::Ok } else { Exit::Conflict })
 }
 
 /// Lists the records, the newest first.
-fn listed(records: &[(PathBuf, journal::Record)], format: Format) -> String {
+fn listed(records: &[(PathBuf, journal::Record)], format: Format, hide: &dyn Fn(&str) -> String) -> String {
     let is_undone = |record: &journal::Record| record.state == journal::State::Undone;
     match format {
         Format::Text | Format::Patch if records.is_empty() => "no run here has an undo record\n".to_owned(),
@@ -66,7 +75,7 @@ fn listed(records: &[(PathBuf, journal::Record)], format: Format) -> String {
             let runs: Vec<_> = records
                 .iter()
                 .map(|(_, record)| {
-                    let files: Vec<&str> = record.files.iter().map(|file| file.path.as_str()).collect();
+                    let files: Vec<String> = record.files.iter().map(|file| hide(&file.path)).collect();
                     serde_json::json!({
                         "run_id": record.run_id, "time": record.time, "files": files, "undone": is_undone(record),
                     })
@@ -77,15 +86,38 @@ fn listed(records: &[(PathBuf, journal::Record)], format: Format) -> String {
     }
 }
 
-fn shown(report: &UndoReport, was_undone: bool, others: bool, format: Format, look: &Appearance) -> String {
-    let left_alone: Vec<String> = report.left_alone.iter().map(|path| path.to_string_lossy()).collect();
-    let restored: Vec<String> = report.restored.iter().map(|path| path.to_string_lossy()).collect();
+/// What is told of an undo: texts without secrets.
+#[derive(serde::Serialize)]
+struct Told {
+    run_id: String,
+    restored: Vec<String>,
+    left_alone: Vec<String>,
+    warnings: Vec<String>,
+    untidy: Vec<String>,
+}
+
+impl Told {
+    fn of(report: &UndoReport, hide: &dyn Fn(&str) -> String) -> Told {
+        let paths = |paths: &[RelPath]| paths.iter().map(|path| hide(&path.to_string_lossy())).collect();
+        let texts = |texts: &[String]| texts.iter().map(|text| hide(text)).collect();
+        Told {
+            run_id: report.run_id.clone(),
+            restored: paths(&report.restored),
+            left_alone: paths(&report.left_alone),
+            warnings: texts(&report.warnings),
+            untidy: texts(&report.untidy),
+        }
+    }
+}
+
+fn shown(told: Told, was_undone: bool, others: bool, format: Format, look: &Appearance) -> String {
     match format {
         Format::Text | Format::Patch => {
-            let is_whole = report.untidy.is_empty() && left_alone.is_empty();
+            let Told { run_id, restored, left_alone, warnings, untidy } = told;
+            let is_whole = untidy.is_empty() && left_alone.is_empty();
             let number = |files: &[String]| count(files.len() as u64, "file");
             let mut headline = match was_undone {
-                true => format!("Nothing to do: run {} is already undone", report.run_id),
+                true => format!("Nothing to do: run {run_id} is already undone"),
                 false => format!("{} restored", number(&restored)),
             };
             if !left_alone.is_empty() {
@@ -96,27 +128,19 @@ fn shown(report: &UndoReport, was_undone: bool, others: bool, format: Format, lo
             }
             let restored = restored.into_iter().map(|path| (path, String::new()));
             let kept = left_alone.into_iter().map(|path| (path, "kept, changed since the run".to_owned()));
-            let untidy = report
-                .untidy
-                .iter()
-                .map(|path| format!("restored, but cannot remove {path}; run `qwen undo` to try again"));
-            let warnings = report.warnings.iter().map(|warning| format!("warning: {warning}"));
+            let untidy =
+                untidy.iter().map(|path| format!("restored, but cannot remove {path}; run `qwen undo` to try again"));
+            let warnings = warnings.iter().map(|warning| format!("warning: {warning}"));
             let ended = Ended {
                 mark: if is_whole { Mark::Good } else { Mark::Partly },
                 headline,
                 files: restored.chain(kept).collect(),
-                notes: untidy.chain(warnings).chain((!was_undone).then(|| format!("run {}", report.run_id))).collect(),
+                notes: untidy.chain(warnings).chain((!was_undone).then(|| format!("run {run_id}"))).collect(),
                 next: others.then(|| ("earlier runs", "qwen undo --list".to_owned())).into_iter().collect(),
             };
             ended.text(look)
         }
-        Format::Json | Format::StreamJson | Format::Result => {
-            let value = serde_json::json!({
-                "run_id": report.run_id, "restored": restored, "left_alone": left_alone, "warnings": report.warnings,
-                "untidy": report.untidy,
-            });
-            to_line(&value) + "\n"
-        }
+        Format::Json | Format::StreamJson | Format::Result => to_line(&told) + "\n",
     }
 }
 

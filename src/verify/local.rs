@@ -132,7 +132,8 @@ pub fn problems(file: &Changed, path: &str, lines: Option<&Shown>, rules: &Rules
         add("denied-file", Severity::Error, 1, text);
     }
     if wants(LocalRule::Secrets) {
-        for (number, message) in secrets(path, lines, rules) {
+        let in_name = secrets_of("the name has", (1, &full), path, rules);
+        for (number, message) in in_name.into_iter().chain(secrets(path, lines, rules)) {
             add("secret", Severity::Error, number, message);
         }
     }
@@ -185,28 +186,30 @@ fn secrets(path: &str, lines: Option<&Shown>, rules: &Rules<'_>) -> Vec<(u64, St
             None => runs.push((*number, number + 1, text.clone())),
         }
     }
+    runs.iter().flat_map(|(first, _, run)| secrets_of("adds", (*first, run), path, rules)).collect()
+}
+
+/// Finds the secrets of a text that begins at a line: the line of each, and what to say, which never has its text.
+fn secrets_of(has: &str, (first, text): (u64, &str), path: &str, rules: &Rules<'_>) -> Vec<(u64, String)> {
     let mut found = Vec::new();
-    for (first, _, run) in &runs {
-        for secret in rules.secrets.all_in(run) {
-            let message = match secret.kind {
-                Kind::Value(name) => format!("adds the value of the variable {name}"),
-                Kind::Shape(kind) => {
-                    let digest = sha256(secret.text.as_bytes());
-                    if (rules.is_ignored)(path, &digest) {
-                        continue;
-                    }
-                    let what = if kind == "pattern" { "secret (a pattern of the policy)" } else { kind };
-                    let article = if what.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-                    // The digest of a short text would give it away.
-                    let entry = if secret.text.len() < 20 { "paths".to_owned() } else { format!("sha256: {digest}") };
-                    format!(
-                        "adds what looks like {article} {what}; if it is none, add it to `secrets.ignore` of the policy ({entry})"
-                    )
+    for secret in rules.secrets.all_in(text) {
+        let message = match secret.kind {
+            Kind::Value(name) => format!("{has} the value of the variable {name}"),
+            Kind::Shape(kind) => {
+                let digest = sha256(secret.text.as_bytes());
+                if (rules.is_ignored)(path, &digest) {
+                    continue;
                 }
-            };
-            let line = first + run[..secret.at].matches('\n').count() as u64;
-            found.push((line, message));
-        }
+                let what = if kind == "pattern" { "secret (a pattern of the policy)" } else { kind };
+                let article = if what.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+                // The digest of a short text would give it away.
+                let entry = if secret.text.len() < 20 { "paths".to_owned() } else { format!("sha256: {digest}") };
+                format!(
+                    "{has} what looks like {article} {what}; if it is none, add it to `secrets.ignore` of the policy ({entry})"
+                )
+            }
+        };
+        found.push((first + text[..secret.at].matches('\n').count() as u64, message));
     }
     found
 }
