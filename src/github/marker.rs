@@ -23,10 +23,11 @@ pub struct FindingMark {
 }
 
 impl FindingMark {
-    /// Returns the last line of a comment.
-    pub fn write(&self) -> String {
+    /// Returns the last line of a comment; `None` as [`written`] says.
+    pub fn write(&self) -> Option<String> {
         let FindingMark { fingerprint, rule_id, lines, severity, confidence } = self;
-        format!("{FINDING}{fingerprint} rule={rule_id} lines={lines} {severity} {confidence} -->")
+        let values = [fingerprint, rule_id, &lines.to_string(), severity, confidence];
+        written("finding v1 {} rule={} lines={} {} {}", &values.map(String::as_str))
     }
 
     /// Reads the mark of a comment: its last line.
@@ -47,20 +48,34 @@ impl FindingMark {
     }
 }
 
+/// Writes a mark, as nothing else does: each `{}` stands for a value. `None` if a value is empty or has a character that
+/// could end the mark or another word of it: then there is no mark, and no comment that needs it.
+fn written(template: &str, values: &[&str]) -> Option<String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._/=-".contains(&byte);
+    let mut text = template.to_owned();
+    for value in values {
+        if value.is_empty() || !value.bytes().all(is_plain) {
+            return None;
+        }
+        text = text.replacen("{}", value, 1);
+    }
+    Some(format!("<!-- qwen:{text} -->"))
+}
+
 /// Returns the last line of a comment whose finding is gone. It is no finding's mark any more: if the code is back, it
 /// is posted again.
-pub fn gone(fingerprint: &str) -> String {
-    format!("<!-- qwen:gone v1 {fingerprint} -->")
+pub fn gone(fingerprint: &str) -> Option<String> {
+    written("gone v1 {}", &[fingerprint])
 }
 
 /// Returns the first line of a comment that is brought up to date by each run of a recipe.
-pub fn sticky(recipe: &str) -> String {
-    format!("<!-- qwen:sticky v1 {recipe} -->")
+pub fn sticky(recipe: &str) -> Option<String> {
+    written("sticky v1 {}", &[recipe])
 }
 
 /// Returns the first line of an answer to a comment; a second one for the same run is not written.
-pub fn reply(run_id: &str) -> String {
-    format!("<!-- qwen:reply v1 {run_id} -->")
+pub fn reply(run_id: &str) -> Option<String> {
+    written("reply v1 {}", &[run_id])
 }
 
 /// Tells whether a comment begins with a mark.
@@ -69,8 +84,8 @@ pub fn begins_with(body: &str, mark: &str) -> bool {
 }
 
 /// Returns the last line of the comment that is brought up to date.
-pub fn state(reviewed: &str) -> String {
-    format!("{STATE}{} -->", serde_json::json!({"reviewed": reviewed}))
+pub fn state(reviewed: &str) -> Option<String> {
+    written("state {\"reviewed\":\"{}\"}", &[reviewed])
 }
 
 /// Returns the commit that such a comment is about.
@@ -93,7 +108,7 @@ mod tests {
             severity: "error".into(),
             confidence: "high".into(),
         };
-        let text = mark.write();
+        let text = mark.write().unwrap();
         assert_eq!(text, "<!-- qwen:finding v1 00ff rule=qwen/secret lines=2 error high -->");
         assert_eq!(FindingMark::read(&format!("x\n\n{text}\n")), Some(mark));
         for wrong in [
@@ -107,7 +122,27 @@ mod tests {
             assert_eq!(FindingMark::read(&wrong), None, "{wrong}");
         }
         let commit = "a".repeat(40);
-        assert_eq!(reviewed(&format!("x\n{}", state(&commit))), Some(commit));
-        assert_eq!(reviewed(&state("HEAD")), None);
+        assert_eq!(reviewed(&format!("x\n{}", state(&commit).unwrap())), Some(commit));
+        assert_eq!(reviewed(&state("HEAD").unwrap()), None);
+    }
+
+    #[test]
+    fn nothing_that_could_end_a_mark_is_in_one() {
+        let of_finding = |value: &str| {
+            let (fingerprint, rule_id) = (value.to_owned(), "bug".to_owned());
+            let (severity, confidence) = ("note".to_owned(), "low".to_owned());
+            FindingMark { fingerprint, rule_id, lines: 1, severity, confidence }.write()
+        };
+        let all = |value: &str| [of_finding(value), gone(value), sticky(value), reply(value), state(value)];
+        for value in ["", "a b", "a -->", "a\nb", "{}", "a\"", "<b>", "ä", "a\u{200b}"] {
+            assert_eq!(all(value), [const { None }; 5], "{value:?}");
+        }
+        insta::assert_snapshot!(all("A-z/0.9_=").map(Option::unwrap).join("\n"), @r#"
+        <!-- qwen:finding v1 A-z/0.9_= rule=bug lines=1 note low -->
+        <!-- qwen:gone v1 A-z/0.9_= -->
+        <!-- qwen:sticky v1 A-z/0.9_= -->
+        <!-- qwen:reply v1 A-z/0.9_= -->
+        <!-- qwen:state {"reviewed":"A-z/0.9_="} -->
+        "#);
     }
 }

@@ -435,3 +435,34 @@ fn a_run_that_cannot_begin_leaves_no_old_verdict() {
     assert_eq!(reviewed.deliver(&failed, "pull_request").code, 0);
     assert!(reviewed.comments()[0].contains("The run failed"), "{:?}", reviewed.comments());
 }
+
+#[test]
+fn what_the_first_job_never_writes_in_a_proposal_is_refused_before_anything_is_posted() {
+    let reviewed = Reviewed::new([findings(&[finding("src/a.py", 2, "    return 1 / 0", "Divides by zero.")])]);
+    let mut review = reviewed.review("pull_request");
+    let file = Path::new(&review.outputs["proposal-dir"]).join("proposal.json");
+    let honest: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let before = reviewed.api.asked().len();
+    let other = json!("a".repeat(40));
+    for (pointer, value, part) in [
+        ("/result/run_id", json!("x -->\n\n@everyone"), "`run_id` is not a word"),
+        ("/result/changes/base", json!("HEAD"), "`base` is not the name of a commit"),
+        ("/trusted", json!("main -->"), "`trusted` is not the name of a commit"),
+        ("/result/findings/0/fingerprint", json!("00 -->"), "`findings[].fingerprint` is not a number in hexadecimal"),
+        ("/gone", json!([{"comment": 1, "fingerprint": "zz"}]), "`gone[].fingerprint` is not a number in hexadecimal"),
+        ("/head", json!("x --> @everyone"), "the proposal is for another commit than this job"),
+        ("/head", other, "the proposal is for another commit than this job"),
+        ("/head", Value::Null, "the proposal is for another commit than this job"),
+        ("/reply_to", json!({"id": 5, "kind": "comment"}), "the proposal is for another comment than this job"),
+    ] {
+        let mut proposal = honest.clone();
+        *proposal.pointer_mut(pointer).unwrap() = value;
+        std::fs::write(&file, proposal.to_string()).unwrap();
+        let digest = qwen_run::base::digest::sha256(proposal.to_string().as_bytes());
+        review.outputs.insert("proposal-sha256".to_owned(), digest);
+        let refused = reviewed.deliver(&review, "pull_request");
+        assert!(refused.code == 63 && refused.log.contains(part), "{pointer}: {}", refused.log);
+    }
+    assert_eq!(reviewed.api.writes_since(before), [] as [&str; 0]);
+    assert_eq!(reviewed.comments(), [] as [&str; 0]);
+}

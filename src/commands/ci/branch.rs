@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::error::ProposalError;
 use super::job::{Job, recipe};
+use super::proposal::is_word;
 use super::push::{COMMITTER, Push, TREE};
 use super::wanted::Wanted;
 use crate::deliver::inert::{inert, inert_subject, inert_value};
@@ -244,12 +245,6 @@ fn branch_name(job: &Job, report: &Report) -> String {
         let key = job.inputs.delivery.key.as_ref().map(|key| format!("/{key}")).unwrap_or_default();
         format!("qwen/{}{key}", recipe.unwrap_or("change"))
     })
-}
-
-/// Letters, digits and `-`, `_`, `.`: what is in a result that somebody may have written is nothing else here.
-fn is_word(text: &str) -> bool {
-    (1..=100).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
 /// Returns the first line of the commit and the title of the pull request: the recipe's, else the model's first line.

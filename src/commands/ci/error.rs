@@ -208,6 +208,9 @@ pub(in crate::commands) enum ProposalError {
     /// The proposal is about something else.
     #[error("the proposal is for another {0} than this job")]
     Other(&'static str),
+    /// A field has something that the first job never writes there.
+    #[error("proposal.json: `{0}` is not {1}")]
+    Field(&'static str, &'static str),
     /// The recipe is another one.
     #[error("the recipe `{0}` of the trusted commit is not the one that ran")]
     OtherRecipe(String),
@@ -260,6 +263,7 @@ impl CliError for ProposalError {
             | ProposalError::OtherPatch
             | ProposalError::Json(_)
             | ProposalError::Other(_)
+            | ProposalError::Field(..)
             | ProposalError::OtherRecipe(_)
             | ProposalError::NoRepository
             | ProposalError::Temporary(_)
@@ -284,7 +288,7 @@ impl CliError for ProposalError {
                 "the artefact changed after the first job: run that job again, and find out who changed the artefact"
             }
             ProposalError::Json(_) => "use the same version of the action in both jobs",
-            ProposalError::Other(_) => {
+            ProposalError::Other(_) | ProposalError::Field(..) => {
                 "use the artefact of this workflow run, and the same version of the action in both jobs"
             }
             ProposalError::OtherRecipe(_) => {

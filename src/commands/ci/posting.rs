@@ -236,7 +236,8 @@ impl<'a> Posting<'a> {
                     && thread.mark.fingerprint == gone.fingerprint
                     && thread.state != ThreadState::Dismissed
             };
-            let Some(thread) = posted.threads.ours.iter().find(is_it) else { continue };
+            let thread = posted.threads.ours.iter().find(is_it);
+            let Some((thread, mark)) = thread.zip(marker::gone(&gone.fingerprint)) else { continue };
             let failed = |error| done.failed("threads", PULL_REQUESTS, error);
             if thread.state == ThreadState::Open && thread.can_resolve {
                 match self.github.resolve(thread).await {
@@ -247,7 +248,7 @@ impl<'a> Posting<'a> {
             }
             let old = thread.body.trim_end();
             let old = old.rsplit_once('\n').map_or("", |(old, _)| old.trim_end());
-            let text = comment::gone(old, head, &marker::gone(&gone.fingerprint));
+            let text = comment::gone(old, head, &mark);
             self.github.edit_review_comment(thread.comment, &text).await.map_err(failed)?;
             posted.gone.push(thread.comment);
         }
@@ -286,11 +287,11 @@ impl<'a> Posting<'a> {
         posted: &Posted,
     ) -> Result<Option<String>, GitHubError> {
         let report = &self.file.result;
-        let mark = marker::sticky(self.name());
+        let Some(mark) = marker::sticky(self.name()) else { return Ok(None) };
         // What a run that broke off looked at is not what was reviewed.
         let is_whole = matches!(report.ending.exit_code, 0 | 3);
         let reviewed = self.file.head.as_deref().filter(|_| is_whole);
-        let state = reviewed.map(marker::state).unwrap_or_default();
+        let state = reviewed.and_then(marker::state).unwrap_or_default();
         let list = listed(&self.findings, &posted.plan, &posted.threads, &posted.gone);
         let says = when == CommentWhen::Always || !list.is_empty() || !posted.notes.is_empty() || is_incomplete(report);
         let run_url = self.job.run_url();
@@ -320,6 +321,7 @@ impl<'a> Posting<'a> {
     async fn own(&self, number: u64, mode: CommentMode, login: &str) -> Result<Option<String>, GitHubError> {
         let report = &self.file.result;
         let mark = marker::reply(report.ran.run_id.as_deref().unwrap_or("unknown"));
+        let Some(mark) = mark else { return Ok(None) };
         let text = answer(report, &mark);
         let thread =
             self.file.reply_to.as_ref().filter(|to| mode == CommentMode::Reply && to.kind == ReplyKind::Review);

@@ -9,9 +9,9 @@ use super::job::Job;
 use crate::base::digest::sha256;
 use crate::base::private_file::replace;
 use crate::bounded;
-use crate::emit::Report;
 use crate::emit::proposal::{Gone, PROPOSAL, ProposalFile, ReplyKind, ReplyTo, Subject, for_proposal};
-use crate::emit::to_pretty;
+use crate::emit::{Report, found, to_pretty};
+use crate::policy::trigger::is_comment;
 
 /// The largest file of a proposal.
 pub(super) const LARGEST: u64 = 4 << 20;
@@ -137,17 +137,23 @@ pub(super) fn read(job: &Job) -> Result<Read, ProposalError> {
         return Err(ProposalError::OtherDigest);
     }
     let file: ProposalFile = serde_json::from_slice(&bytes).map_err(ProposalError::Json)?;
-    let own = About::read(&job.variable("GITHUB_EVENT_NAME").unwrap_or_default(), job.event().as_ref());
+    let event = job.variable("GITHUB_EVENT_NAME").unwrap_or_default();
+    let own = About::read(&event, job.event().as_ref());
+    // The commits of the pull request of a comment are asked of GitHub, and may be newer than the event.
+    let head = own.head.filter(|_| !is_comment(&event));
     let repository = job.variable("GITHUB_REPOSITORY").unwrap_or_default();
     for (is_same, what) in [
         (file.proposal == PROPOSAL, "version"),
         (file.repository == repository, "repository"),
         (file.on == own.on && file.number == own.number, "pull request or issue"),
+        (head.is_none() || file.head == head, "commit"),
+        (file.reply_to == own.reply_to, "comment"),
     ] {
         if !is_same {
             return Err(ProposalError::Other(what));
         }
     }
+    check_fields(&file)?;
     let patch = match &file.result.changes.patch_sha256 {
         None if folder.join(PATCH).symlink_metadata().is_ok() => {
             let path = folder.display().to_string();
@@ -163,6 +169,37 @@ pub(super) fn read(job: &Job) -> Result<Read, ProposalError> {
         }
     };
     Ok(Read { file, patch })
+}
+
+/// Refuses what the first job never writes in a field that becomes part of a commit, a check or the mark of a comment.
+fn check_fields(file: &ProposalFile) -> Result<(), ProposalError> {
+    let is_fit = |text: &Option<String>, fits: fn(&str) -> bool| text.as_deref().is_none_or(fits);
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let findings = found(&file.result.findings);
+    let is_known = findings.iter().all(|found| is_hex(&found.fingerprint));
+    for (is_fit, field, wanted) in [
+        (is_fit(&file.result.ran.run_id, is_word), "run_id", "a word"),
+        (is_fit(&file.head, is_commit), "head", "the name of a commit"),
+        (is_fit(&file.trusted, is_commit), "trusted", "the name of a commit"),
+        (is_fit(&file.result.changes.base, is_commit), "base", "the name of a commit"),
+        (is_known, "findings[].fingerprint", "a number in hexadecimal digits"),
+        (
+            file.gone.iter().all(|gone| is_hex(&gone.fingerprint)),
+            "gone[].fingerprint",
+            "a number in hexadecimal digits",
+        ),
+    ] {
+        if !is_fit {
+            return Err(ProposalError::Field(field, wanted));
+        }
+    }
+    Ok(())
+}
+
+/// Letters, digits and `-`, `_`, `.`: what is in a result that somebody may have written is nothing else here.
+pub(super) fn is_word(text: &str) -> bool {
+    (1..=100).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
 /// Reads a plain file; a link could lead anywhere.

@@ -68,7 +68,7 @@ fn place(found: &Found, patches: &[Patch], suggestions: bool) -> Option<InlineCo
     let suggestion = found.suggestion.as_ref().filter(fits);
     let (start_line, line) = suggestion
         .map_or((found.start_line, found.end_line), |suggestion| (suggestion.start_line, suggestion.end_line));
-    let body = inline(found, suggestion.is_some(), &mark(found).write());
+    let body = inline(found, suggestion.is_some(), &mark(found).write()?);
     patch.takes(start_line, line).then(|| InlineComment { path: found.path.clone(), start_line, line, body })
 }
 

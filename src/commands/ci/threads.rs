@@ -60,7 +60,7 @@ pub(super) async fn reviewed(
     repository: &Repository,
 ) -> Result<Option<String>, GitHubError> {
     let (Some(number), Some(head)) = (about.number, &about.head) else { return Ok(None) };
-    let mark = marker::sticky(recipe);
+    let Some(mark) = marker::sticky(recipe) else { return Ok(None) };
     let comments = job.github()?.comments(number).await?;
     let ours = comments.iter().find(|one| is_same_login(&one.author, login) && marker::begins_with(&one.body, &mark));
     let commit = ours.and_then(|comment| marker::reviewed(&comment.body));
