@@ -170,3 +170,104 @@ fn nothing_is_pushed_that_the_digest_does_not_vouch_for_or_that_is_somebody_s_wo
     std::fs::write(&changed, text.replace("../o/r.git", "../o/x.git")).unwrap();
     assert_eq!(done.push(&[]).code, 63, "another address is not vouched for");
 }
+
+#[test]
+fn a_pull_request_that_somebody_closed_stays_closed_and_its_branch_as_it_is() {
+    let done = done();
+    let first = done.push(&["--pull-request"]);
+    assert_eq!(first.code, 0, "{}{}", first.stdout, first.stderr);
+    done.github.state().pulls.values_mut().for_each(|pull| pull.is_open = false);
+    sh(&done.project, "cd first; echo more > more.txt; git add -A; git commit -qm two; git push -q ../o/r.git main");
+    let (tip, asked) = (done.tip(), done.github.asked().len());
+    let again = done.push(&["--pull-request"]);
+    assert_eq!((again.code, &again.stdout, done.tip()), (0, &first.stdout, tip), "{}", again.stderr);
+    assert_eq!(done.github.writes_since(asked), [] as [&str; 0]);
+}
+
+/// Changes each scalar of a JSON value in turn.
+fn each_changed(value: &Value, pointer: &str) -> Vec<(String, Value)> {
+    let below: Vec<(String, &Value)> = match value {
+        Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), value)).collect(),
+        Value::Array(values) => values.iter().enumerate().map(|(at, value)| (at.to_string(), value)).collect(),
+        Value::Null => return vec![(pointer.to_owned(), json!("x"))],
+        Value::Bool(known) => return vec![(pointer.to_owned(), json!(!known))],
+        Value::Number(known) => {
+            return vec![(pointer.to_owned(), json!(known.as_f64().unwrap_or_default() as i64 + 1))];
+        }
+        Value::String(known) => return vec![(pointer.to_owned(), json!(format!("{known}x")))],
+    };
+    below.into_iter().flat_map(|(name, value)| each_changed(value, &format!("{pointer}/{name}"))).collect()
+}
+
+/// Returns a text of lines of JSON, or of one JSON value, with each scalar changed in turn, and where that is.
+fn each_change(text: &str, is_lines: bool) -> Vec<(String, String)> {
+    let pieces: Vec<&str> = if is_lines { text.lines().collect() } else { vec![text] };
+    let mut all = Vec::new();
+    for (number, piece) in pieces.iter().enumerate() {
+        let value: Value = serde_json::from_str(piece).unwrap();
+        for (at, changed) in each_changed(&value, "") {
+            let mut whole = value.clone();
+            *whole.pointer_mut(&at).unwrap() = changed;
+            let mut pieces: Vec<String> = pieces.iter().map(|piece| (*piece).to_owned()).collect();
+            pieces[number] = whole.to_string();
+            all.push((format!("line {number} {at}"), pieces.join("\n") + "\n"));
+        }
+    }
+    all
+}
+
+impl Done {
+    /// Delivers to a server that nothing was delivered to, and returns all that is there then and what was said, without
+    /// what depends on the time; `None` if it was refused and nothing is there.
+    fn delivered(&self) -> Option<String> {
+        self.github.state().pulls.clear();
+        sh(&self.project, "git -C o/r.git update-ref -d refs/heads/qwen/upgrade");
+        let run = self.push(&["--pull-request"]);
+        let refs = sh(&self.project, "git -C o/r.git for-each-ref --format='%(refname) %(tree) %(parent) %(contents)'");
+        let state = self.github.state();
+        if run.code != 0 {
+            assert!(refs.lines().next().unwrap().starts_with("refs/heads/main ") && !refs.contains("refs/heads/qwen"));
+            assert_eq!(state.pulls.len(), 0, "{}", run.stdout);
+            return None;
+        }
+        let pulls = state.pulls.values();
+        let pulls: Vec<_> = pulls.map(|pull| (&pull.head_ref, &pull.base_ref, &pull.title, &pull.body)).collect();
+        let is_commit = |word: &&str| word.len() > 6 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let said = run.stdout.split(' ').filter(|word| !is_commit(word));
+        Some(format!("{refs}{pulls:?}{}", said.collect::<Vec<_>>().join(" ")))
+    }
+}
+
+#[test]
+fn whatever_is_changed_in_the_directory_the_delivery_is_the_same_or_refused() {
+    let done = done();
+    let wanted = done.delivered().expect("nothing was changed");
+    let patch = done.project.root().join("out/items");
+    let patch = std::fs::read_dir(patch).unwrap().map(|entry| entry.unwrap().path());
+    let patch = patch.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "patch")).unwrap();
+    let text = std::fs::read_to_string(&patch).unwrap();
+    std::fs::write(&patch, text.replace("version 2", "version 3")).unwrap();
+    assert_eq!(done.delivered(), None, "another patch");
+    std::fs::write(&patch, text).unwrap();
+    let (mut refused, mut all) = (0, 0);
+    for (name, is_lines) in [
+        ("journal.jsonl", true),
+        ("batch.json", false),
+        ("items.jsonl", true),
+        ("deliver.jsonl", true),
+        ("summary.json", false),
+    ] {
+        let path = done.project.root().join("out").join(name);
+        let text = std::fs::read_to_string(&path).unwrap();
+        for (at, changed) in each_change(&text, is_lines) {
+            std::fs::write(&path, &changed).unwrap();
+            match done.delivered() {
+                Some(delivered) => assert_eq!(delivered, wanted, "{name} {at}: {changed}"),
+                None => refused += 1,
+            }
+            all += 1;
+        }
+        std::fs::write(&path, text).unwrap();
+    }
+    assert!(refused > 50 && all > refused, "{refused} of {all}");
+}

@@ -89,6 +89,14 @@ pub struct ShardFacts {
     pub of: u32,
 }
 
+impl Batch {
+    /// Returns what is the same in all shards of a batch and in what they are merged to, as a line.
+    pub fn lasting(&self) -> String {
+        let lasting = Batch { created: String::new(), shard: None, ..self.clone() };
+        serde_json::to_string(&lasting).expect("a batch holds texts and JSON values") + "\n"
+    }
+}
+
 impl Plan {
     /// Returns the digest of the plan.
     pub fn sha256(&self) -> String {

@@ -26,6 +26,10 @@ pub struct BatchResult {
     pub plan_sha256: String,
     /// The digest of `items.jsonl`.
     pub items_sha256: String,
+    /// The digest of `batch.json` and of the lines with which the items ended, `null` without a directory: with the list
+    /// all that a delivery relies on.
+    #[serde(default)]
+    pub ends_sha256: Option<String>,
     /// Items by how they ended.
     pub items: Counts,
     /// Exit code → items that ended with it for good.

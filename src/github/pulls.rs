@@ -175,13 +175,24 @@ impl GitHub {
         Ok(Opened { number, url, was_there, without_labels: labelled.err().map(|error| error.to_string()) })
     }
 
+    /// Returns the page of a closed pull request of this very commit; the branch may have got others since.
+    pub async fn closed_pull(&self, proposed: &Proposed<'_>, commit: &str) -> Result<Option<String>, GitHubError> {
+        let closed = self.pulls_of(proposed, "closed").await?;
+        let text = |pull: &Value, pointer: &str| pull.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let own = closed.iter().find(|pull| text(pull, "/head/sha").as_deref() == Some(commit));
+        Ok(own.and_then(|pull| text(pull, "/html_url")))
+    }
+
     async fn open_pull(&self, proposed: &Proposed<'_>) -> Result<Option<Value>, GitHubError> {
+        Ok(self.pulls_of(proposed, "open").await?.into_iter().next())
+    }
+
+    async fn pulls_of(&self, proposed: &Proposed<'_>, state: &str) -> Result<Vec<Value>, GitHubError> {
         let query: String = url::form_urlencoded::Serializer::new(String::new())
-            .append_pair("state", "open")
+            .append_pair("state", state)
             .append_pair("head", &format!("{}:{}", self.owner(), proposed.head))
             .append_pair("base", proposed.base)
             .finish();
-        let open = self.list(&format!("pulls?{query}"), None, "the open pull requests").await?;
-        Ok(open.into_iter().next())
+        self.list(&format!("pulls?{query}"), None, &format!("the {state} pull requests")).await
     }
 }

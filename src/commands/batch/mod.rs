@@ -15,6 +15,7 @@ mod source;
 mod task;
 
 use std::io::{IsTerminal as _, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -29,6 +30,7 @@ use crate::batch::tally::{Counts, Share, Stop};
 use crate::checkouts::refuse_links_out;
 use crate::cli::RunArgs;
 use crate::cli::batch::BatchArgs;
+use crate::commands::batch_directory::opened;
 use crate::emit::{BatchFormat, Colours, FailedItem, Known, Progress, Screen, Verbosity, to_line};
 use crate::event::RunError;
 use crate::exit::Exit;
@@ -155,7 +157,7 @@ impl Call<'_> {
         let at_end = (&mut outcome, &records);
         let delivered = deliverer.deliver(folder, delivery_policy.as_ref(), at_end, &mut progress).await?;
         let journal = records.into_journal();
-        let ended = Ended { batch: &opened.batch, list: &list, outcome, delivered, gate: &gate, shard };
+        let ended = Ended { batch: &opened.batch, list: &list, outcome, delivered, gate: &gate, shard, folder };
         let (result, failed) = self.result(&ended, &journal)?;
         if let Some(problem) = telemetry.and_then(|telemetry| report(telemetry, &opened.batch, &result)) {
             progress.warn(&format!("the batch was not reported whole: {problem}"));
@@ -355,7 +357,7 @@ impl Call<'_> {
         ended: &Ended<'_>,
         journal: &crate::batch::journal::Journal,
     ) -> Result<(BatchResult, Vec<FailedItem>), Failure> {
-        let Ended { batch, list, outcome, delivered, gate, shard } = ended;
+        let Ended { batch, list, outcome, delivered, gate, shard, .. } = ended;
         let exit = ended.exit(self.arguments.course.allow_failures);
         let counts = outcome.tally.counts();
         let notable = queue::notable(list, *shard, journal)?;
@@ -380,6 +382,7 @@ impl Call<'_> {
             exit_reason: exit.name().to_owned(),
             plan_sha256: batch.plan_sha256.clone(),
             items_sha256: list.sha256().to_owned(),
+            ends_sha256: ended.ends_sha256(&self.shared.environment.cwd)?,
             items: counts,
             by_exit_code: outcome.tally.by_code().iter().map(|(code, count)| (code.to_string(), *count)).collect(),
             usage: journal.usage,
@@ -423,9 +426,17 @@ struct Ended<'a> {
     delivered: AtEnd,
     gate: &'a Gate,
     shard: Option<Shard>,
+    folder: Option<&'a BatchFolder>,
 }
 
 impl Ended<'_> {
+    /// Returns the digest by which a delivery knows what is in the directory, as it is read there.
+    fn ends_sha256(&self, cwd: &Path) -> Result<Option<String>, Failure> {
+        let Some(folder) = self.folder else { return Ok(None) };
+        let written = opened::Batch::open(&[folder.path().to_owned()], cwd)?;
+        Ok(written.result(false, Share::Count(0))?.ends_sha256)
+    }
+
     /// Returns the exit code of the batch. What was asked for and not delivered is no success.
     fn exit(&self, allow_failures: Share) -> Exit {
         let exit = self.outcome.tally.exit(self.outcome.stop, allow_failures, self.delivered.exit());

@@ -164,7 +164,9 @@ pub(crate) enum DeliverBatchError {
     #[error("{0} does not have the digest that --sha256 names")]
     OtherDigest(String),
     /// Something else than the result has changed.
-    #[error("{0} is not as its summary.json says: the list, the journal or a patch was changed afterwards")]
+    #[error(
+        "{0} is not as its summary.json says: batch.json, items.jsonl or journal.jsonl was changed afterwards, or an older version wrote it"
+    )]
     Changed(String),
     /// The message is wrong.
     #[error("the commit's message: {0}")]
@@ -251,7 +253,9 @@ impl CliError for DeliverBatchError {
             DeliverBatchError::Unknown(_) => "write the key as `qwen batch report DIR --csv -` shows it",
             DeliverBatchError::NotWell { .. } => "run them again, or deliver the others with --partial",
             DeliverBatchError::OtherDigest(_) => "give the digest that `qwen batch merge` printed for this directory",
-            DeliverBatchError::Changed(_) => "get the directory again, as the batch wrote it",
+            DeliverBatchError::Changed(_) => {
+                "get the directory again, as this version of `qwen batch` or `qwen batch merge` writes it"
+            }
             DeliverBatchError::Message(_) => "give one with --message",
             DeliverBatchError::Check(_) => "nothing was delivered; the command's output is above",
             DeliverBatchError::PushWhat => "add --branch-each TEMPLATE, for example 'qwen/docs/{key}'",

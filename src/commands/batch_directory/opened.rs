@@ -81,6 +81,11 @@ impl Found<'_> {
 
     /// Returns its last end if it is done.
     pub(super) fn end(&self, item: &Item) -> Result<Option<Ended>, BatchError> {
+        Ok(self.end_and_line(item)?.map(|(ended, _)| ended))
+    }
+
+    /// Returns its last end if it is done, and the line of the journal that says so.
+    fn end_and_line(&self, item: &Item) -> Result<Option<(Ended, Vec<u8>)>, BatchError> {
         match self.part.filter(|_| self.is_done) {
             Some(part) => part.ends_of(&item.key).last().map(|end| part.ended(end)).transpose(),
             None => Ok(None),
@@ -167,14 +172,18 @@ impl Batch {
 
     /// Returns the result, as of a batch that ends now; of shards that are not open only if `all`. What only the processes
     /// knew is taken from their results.
-    pub(super) fn result(&self, all: bool, allowed: Share) -> Result<BatchResult, BatchError> {
+    pub(in crate::commands) fn result(&self, all: bool, allowed: Share) -> Result<BatchResult, BatchError> {
         let first = self.parts.first().ok_or(BatchError::NoDirectory)?;
-        let mut sums = Sums::default();
+        let (mut sums, mut ends) = (Sums::default(), Sha256::new());
+        ends.update(first.description.lasting());
         self.each(all, &mut |item, found| -> Result<(), BatchError> {
-            sums.add(found.end(item)?.as_ref());
+            let (ended, line) = found.end_and_line(item)?.unzip();
+            ends.update(line.unwrap_or_default());
+            sums.add(ended.as_ref());
             Ok(())
         })?;
         let mut result = sums.result(&first.description, &self.items_sha256, allowed);
+        result.ends_sha256 = Some(hex(&ends.finalize()));
         (result.usage, result.cost_usd) = (Usage::NONE, Some(0.0));
         if all || self.parts.len() > 1 {
             result.shard = None;
@@ -290,9 +299,10 @@ impl Part {
         pieces.read(end.offset, end.length).map_err(|cause| self.unreadable(cause))
     }
 
-    fn ended(&self, end: &End) -> Result<Ended, BatchError> {
-        match serde_json::from_slice(&self.piece(end)?) {
-            Ok(Line::End(ended)) => Ok(*ended),
+    fn ended(&self, end: &End) -> Result<(Ended, Vec<u8>), BatchError> {
+        let line = self.piece(end)?;
+        match serde_json::from_slice(&line) {
+            Ok(Line::End(ended)) => Ok((*ended, line)),
             Ok(Line::Start(_)) => {
                 Err(BatchError::Invalid { path: self.path(files::JOURNAL), cause: "it changes".to_owned() })
             }

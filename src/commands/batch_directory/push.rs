@@ -1,10 +1,11 @@
-//! Pushes the change of each item to a branch of its own repository, and opens its pull request.
+//! Pushes the change of each item to a branch of its own repository, and opens its pull request. What is done already is
+//! asked of the server: the directory may have come from anywhere.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::branches::template_names;
 use super::chosen::{Chosen, order, part};
@@ -37,14 +38,17 @@ use crate::settings::Environment;
 use crate::workspace::batch_folder::BatchFolder;
 use crate::workspace::temporary::Temporary;
 
-/// The file of a batch's directory with what was pushed.
+/// The file of a batch's directory in which a call notes for people what it has pushed. Nothing reads it.
 const LOG: &str = "deliver.jsonl";
+
+/// The trailer with the digest of the change as the item ended with it: a branch whose commit has it has the change.
+const PATCH: &str = "Qwen-Patch";
 
 /// Characters of an answer in the text of a pull request.
 const ANSWER: usize = 4_000;
 
 /// What was done for an item: a line of the log.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 struct Pushed {
     key: String,
     /// The digest of the change.
@@ -82,9 +86,9 @@ pub(super) async fn run(
     let names = template_names(batch, chosen, template)?;
     let directory = batch.directory().ok_or(BatchError::NoDirectory)?;
     // Of two at once, both would push.
-    let _held = BatchFolder::open(directory, &holder())?;
+    let held = BatchFolder::open(directory, &holder())?;
+    held.replace(LOG, b"")?;
     let path = directory.join(LOG);
-    let known = read_log(&path)?;
     let mut exit = Exit::Ok;
     // An item is pushed and noted, or neither; a signal ends the batch after it.
     Whole::to_the_end();
@@ -94,26 +98,14 @@ pub(super) async fn run(
         }
         let sha256 = one.ended.product.patch_sha256.clone().unwrap_or_default();
         let line = Pushed { key: one.item.key.clone(), patch_sha256: sha256, branch: name, ..Pushed::default() };
-        let done = known.iter().find(|known| {
-            (&known.key, &known.patch_sha256, &known.branch) == (&line.key, &line.patch_sha256, &line.branch)
-                && (known.pull_request.is_some() || known.commit.is_none() || !arguments.pull_request)
-        });
-        let (pushed, failure) = match done {
-            Some(done) => (done.clone(), None),
-            None => match pushing.one(one, line.clone()).await {
-                Ok(pushed) => {
-                    append(&path, &pushed)?;
-                    (pushed, None)
-                }
-                Err((pushed, failure)) => {
-                    // A branch that is there is noted: only its pull request is missing.
-                    if pushed.commit.is_some() {
-                        append(&path, &pushed)?;
-                    }
-                    (pushed, Some(failure))
-                }
-            },
+        let (pushed, failure) = match pushing.one(one, line).await {
+            Ok(pushed) => (pushed, None),
+            Err((pushed, failure)) => (pushed, Some(failure)),
         };
+        // A branch that is there is noted, also if its pull request is missing.
+        if failure.is_none() || pushed.commit.is_some() {
+            append(&path, &pushed)?;
+        }
         print(out, &(shown(&pushed, failure.as_ref(), arguments.output_format) + "\n"))?;
         if let Some(failure) = failure {
             exit = exit.or_worse(failure.exit);
@@ -144,14 +136,6 @@ fn shown(pushed: &Pushed, failure: Option<&Failure>, format: Format) -> String {
             }
         },
     }
-}
-
-fn read_log(path: &std::path::Path) -> Result<Vec<Pushed>, BatchError> {
-    let unreadable = |cause| BatchError::Unreadable { path: path.display().to_string(), cause };
-    let text = crate::bounded::optional(crate::bounded::regular_text(path, crate::bounded::PRODUCT));
-    // A line that a kill has cut off is of a change that is pushed again, which changes nothing.
-    let lines = text.map_err(unreadable)?.unwrap_or_default();
-    Ok(lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
 fn append(path: &std::path::Path, pushed: &Pushed) -> Result<(), Failure> {
@@ -208,10 +192,12 @@ impl<'a> Pushing<'a> {
             let to = Destination::open(&place, &self.policy, self.environment, flags)?;
             let base = to.site().repository.and_then(|repository| repository.branch.clone());
             line.commit = self.push(one, &line.branch, &to, &address, base.as_deref())?;
-            if self.arguments.pull_request && line.commit.is_some() {
+            if let Some(commit) = line.commit.as_deref().filter(|_| self.arguments.pull_request) {
                 let base = base.ok_or(DeliverBatchError::NoBase)?;
                 let (title, body) = self.text(one, &to)?;
-                line.pull_request = Some(self.propose(&line.branch, &base, (&title, &body), &address).await?);
+                let (title, body, draft) = (title.as_str(), body.as_str(), self.arguments.draft);
+                let proposed = Proposed { head: &line.branch, base: &base, title, body, draft, labels: &[] };
+                line.pull_request = Some(self.propose(proposed, commit, &address).await?);
             }
             Ok(())
         };
@@ -260,7 +246,6 @@ impl<'a> Pushing<'a> {
         let below: Vec<String> = repository.head.iter().cloned().collect();
         let (token, server) = (self.token.as_ref(), server.as_deref());
         let push = Push { git, branch: name, kept: &kept, below: &below, token, server };
-        let expected = push.look()?;
         let local = format!("qwen-push-{}", to.run_id);
         let patch = part(self.batch, one)?;
         let description = &self.batch.parts.first().ok_or(BatchError::NoDirectory)?.description;
@@ -268,6 +253,11 @@ impl<'a> Pushing<'a> {
         let mut order = order(given, description, std::slice::from_ref(one), &|text| rules.hide(text))?;
         let committer = Person { name: COMMITTER.0.to_owned(), email: COMMITTER.1.to_owned() };
         (order.author, order.committer) = (Some(committer.clone()), Some(committer));
+        order.message.push_str(&format!("{PATCH}: {}\n", patch.sha256.as_deref().unwrap_or_default()));
+        if let Some(tip) = push.made_with(&order.message)? {
+            return Ok(Some(tip));
+        }
+        let expected = push.look()?;
         order.tree_trailer = Some(TREE);
         let request = Request {
             input: &patch.patch,
@@ -279,12 +269,11 @@ impl<'a> Pushing<'a> {
             max_patch_bytes: None,
         };
         let Some(commit) = apply(&request, &rules, &site)?.delivered.commit else { return Ok(None) };
-        let there = expected.clone().filter(|tip| push.is_there(tip, &commit));
-        let pushed = if there.is_some() { Ok(()) } else { push.push(&commit, expected.as_deref()) };
+        let pushed = push.push(&commit, expected.as_deref());
         // The commit is on the server or nowhere.
         let _gone = repository.git().run(&["update-ref", "-d", &format!("refs/heads/{local}"), &commit], b"");
         pushed?;
-        Ok(Some(there.unwrap_or(commit)))
+        Ok(Some(commit))
     }
 
     /// Returns title and text of the pull request of an item.
@@ -302,14 +291,9 @@ impl<'a> Pushing<'a> {
         Ok((title, body.trim().to_owned()))
     }
 
-    /// Opens the pull request of a branch, or brings it up to date, and returns its page.
-    async fn propose(
-        &mut self,
-        branch: &str,
-        base: &str,
-        (title, body): (&str, &str),
-        address: &Address,
-    ) -> Result<String, Failure> {
+    /// Opens the pull request of a branch, or brings it up to date, and returns its page. One that somebody has closed stays
+    /// closed.
+    async fn propose(&mut self, proposed: Proposed<'_>, commit: &str, address: &Address) -> Result<String, Failure> {
         let failed = |error: GitHubError| {
             let error = DeliverBatchError::GitHub { later: error.may_pass(), message: error.to_string() };
             Failure::from(error)
@@ -319,10 +303,12 @@ impl<'a> Pushing<'a> {
             Some(github) => github.about(&repository).map_err(failed)?,
             None => GitHub::new(&self.api(address)?, &repository, self.token.clone()).map_err(failed)?,
         };
-        let proposed = Proposed { head: branch, base, title, body, draft: self.arguments.draft, labels: &[] };
-        let opened = github.propose(&proposed).await;
+        let url = match github.closed_pull(&proposed, commit).await {
+            Ok(None) => github.propose(&proposed).await.map(|opened| opened.url),
+            closed => closed.map(Option::unwrap_or_default),
+        };
         self.github = Some(github);
-        Ok(opened.map_err(failed)?.url)
+        url.map_err(failed)
     }
 
     fn api(&self, address: &Address) -> Result<String, DeliverBatchError> {

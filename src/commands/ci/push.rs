@@ -124,6 +124,18 @@ impl Push<'_> {
         of(tip).is_some_and(|there| of(commit) == Some(there))
     }
 
+    /// Returns the last commit of the branch if it is one of ours, as we made it, with this message. What it was made for
+    /// does not matter, and may not be here.
+    pub(in crate::commands) fn made_with(&self, message: &str) -> Result<Option<String>, DeliverError> {
+        let Some(tip) = self.look_at_head()? else { return Ok(None) };
+        let object = self.git.line(&["cat-file", "commit", &tip], b"").map_err(unreadable)?;
+        let (head, said) = object.split_once("\n\n").unwrap_or((&object, ""));
+        let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        let is_ours = field("committer ").contains(&format!("<{}>", COMMITTER.1));
+        let is_same = said.trim_end() == format!("{message}{TREE}: {}", field("tree "));
+        Ok(Some(tip).filter(|_| is_ours && is_same))
+    }
+
     /// Returns the last commit of a branch that is somebody's, with what is needed to compare it.
     pub(in crate::commands) fn look_at_head(&self) -> Result<Option<String>, DeliverError> {
         let reference = format!("refs/heads/{}", self.branch);

@@ -215,7 +215,7 @@ fn list_pulls(state: &State, request: &Request) -> Answer {
     let head = request.parameter("head").map(|head| head.trim_start_matches("o:").to_owned());
     let base = request.parameter("base");
     let fits = |pull: &Pull| {
-        pull.is_open
+        pull.is_open == (request.parameter("state").as_deref() != Some("closed"))
             && head.as_ref().is_none_or(|head| *head == pull.head_ref)
             && base.as_ref().is_none_or(|base| *base == pull.base_ref)
     };
