@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use globset::GlobMatcher;
-use grep_matcher::LineTerminator;
+use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 use serde::Deserialize;
@@ -31,6 +31,8 @@ pub struct SearchFileContent;
 const MATCHES: usize = 20;
 /// Maximum that a call may ask for.
 const MATCHES_MOST: usize = 100;
+/// Up to how many matches are counted if not all are shown.
+const COUNTED: usize = 10_000;
 /// Characters shown of a line.
 const LINE_CHARS: usize = 2_000;
 /// The longest line that is searched: more is not a text that a model could use.
@@ -54,12 +56,14 @@ impl TypedTool for SearchFileContent {
 
     fn call(&self, args: SearchArgs) -> Result<Box<dyn Call>, ToolError> {
         let SearchArgs { pattern, .. } = args;
+        let case_sensitive = args.case_sensitive.unwrap_or(false);
         if pattern.is_empty() {
             return Err(ToolError::arguments("params/pattern must not be empty"));
         }
         let include = args.include.filter(|include| !include.is_empty());
         Ok(Box::new(SearchCall {
-            regex: Regex::new(&pattern, args.case_sensitive.unwrap_or(false))?,
+            regex: Regex::new(&pattern, case_sensitive)?,
+            other: Other::of(&pattern, case_sensitive),
             pattern,
             path: named(args.path).unwrap_or_else(|| ".".into()),
             matcher: include
@@ -86,6 +90,7 @@ pub struct SearchArgs {
 
 struct SearchCall {
     regex: Regex,
+    other: Other,
     pattern: String,
     path: PathBuf,
     include: Option<String>,
@@ -106,9 +111,9 @@ impl Call for SearchCall {
         Box::pin(async move {
             let scope = search::Scope::new(&self.path, grant, cx)?;
             let outside = scope.outside().map(Path::to_path_buf);
-            let SearchCall { regex, pattern, path, include, matcher, most } = *self;
-            let about = format!(
-                "for pattern \"{pattern}\" in path \"{}\"{}",
+            let SearchCall { regex, other, pattern, path, include, matcher, most } = *self;
+            let place = format!(
+                "\"{pattern}\" in path \"{}\"{}",
                 names::one_line(&path),
                 include.map(|include| format!(" (filter: \"{include}\")")).unwrap_or_default()
             );
@@ -116,14 +121,75 @@ impl Call for SearchCall {
                 let want =
                     |path: &RelPath| matcher.as_ref().is_none_or(|matcher| matcher.is_match(below(path, &scope.start)));
                 let walk = scope.walk(&Filter { git: true, enter: &|_| true, want: &want }, cancelled);
-                search_all((scope.source.root(), &*scope.may_read), &walk.files, &regex, most + 1, cancelled)
+                let within = (scope.source.root(), &*scope.may_read);
+                let search = |regex: &Regex, most| search_all(within, &walk.files, regex, most, cancelled);
+                Matches::find(&search, &regex, &other, most)
             })
             .await??;
-            if found.is_empty() {
-                return Ok(ToolOutput::text(format!("No matches found {about}."), "No matches found"));
+            if found.lines.is_empty() {
+                return Ok(ToolOutput::text(format!("No matches found for pattern {place}."), "No matches found"));
             }
-            Ok(listed(&found, most, outside.as_deref(), &about))
+            Ok(listed(&found, most, outside.as_deref(), &place))
         })
+    }
+}
+
+/// Other readings of a pattern.
+#[derive(Default)]
+struct Other {
+    /// The same letters exactly, where capital letters were given and are not asked for.
+    exact: Option<Regex>,
+    /// The pattern as plain text, where it means something else as a regular expression.
+    text: Option<Regex>,
+}
+
+impl Other {
+    fn of(pattern: &str, case_sensitive: bool) -> Other {
+        let mut escaped = false;
+        let has_capital = pattern.chars().any(|c| !std::mem::replace(&mut escaped, c == '\\') && c.is_uppercase());
+        let text = regex::escape(pattern);
+        Other {
+            exact: (has_capital && !case_sensitive).then(|| Regex::new(pattern, true).ok()).flatten(),
+            text: (text != pattern).then(|| Regex::new(&text, case_sensitive).ok()).flatten(),
+        }
+    }
+}
+
+/// What a search found.
+struct Matches {
+    /// The lines by file, at most one more than are shown.
+    lines: Vec<(RelPath, Vec<Line>)>,
+    /// All matches, if they are more than are shown; counted up to [`COUNTED`].
+    all: Option<usize>,
+    /// Those of the shown ones that have the pattern's own capital letters, if not all have.
+    exact: Option<usize>,
+    /// The pattern was found as plain text.
+    is_text: bool,
+}
+
+impl Matches {
+    /// Searches; a pattern that finds nothing as a regular expression is searched as text, as `#[test]` or `a[0]`.
+    fn find(
+        search: &dyn Fn(&Regex, usize) -> Result<Vec<(RelPath, Vec<Line>)>, ToolError>,
+        regex: &Regex,
+        other: &Other,
+        most: usize,
+    ) -> Result<Matches, ToolError> {
+        let count = |lines: &[(RelPath, Vec<Line>)]| lines.iter().map(|(_, lines)| lines.len()).sum::<usize>();
+        let lines = search(regex, most + 1)?;
+        if let Some(text) = other.text.as_ref().filter(|_| lines.is_empty()) {
+            let lines = search(text, most + 1)?;
+            let all = if count(&lines) > most { Some(count(&search(text, COUNTED)?)) } else { None };
+            return Ok(Matches { lines, all, exact: None, is_text: true });
+        }
+        if count(&lines) > most {
+            let all = Some(count(&search(regex, COUNTED)?));
+            return Ok(Matches { lines, all, exact: None, is_text: false });
+        }
+        let is_exact =
+            |exact: &Regex| lines.iter().flat_map(|(_, lines)| lines).filter(|line| exact.matches(&line.text)).count();
+        let exact = other.exact.as_ref().map(is_exact).filter(|exact| *exact > 0 && *exact < count(&lines));
+        Ok(Matches { lines, all: None, exact, is_text: false })
     }
 }
 
@@ -161,6 +227,14 @@ impl Regex {
             Ok(_) | Err(_) => {
                 Err(ToolError::arguments(format!("Invalid regular expression pattern: {pattern}. {error}")))
             }
+        }
+    }
+
+    /// Tells whether a line matches.
+    fn matches(&self, line: &str) -> bool {
+        match self {
+            Regex::Plain(regex) => regex.is_match(line.as_bytes()).unwrap_or(false),
+            Regex::Fancy(regex) => regex.is_match(line).unwrap_or(false),
         }
     }
 }
@@ -253,14 +327,21 @@ fn searcher() -> Searcher {
 }
 
 /// Lists the matches, at most so many.
-fn listed(found: &[(RelPath, Vec<Line>)], most: usize, outside: Option<&Path>, about: &str) -> ToolOutput {
-    let total: usize = found.iter().map(|(_, lines)| lines.len()).sum();
-    let cut = total > most;
+fn listed(found: &Matches, most: usize, outside: Option<&Path>, place: &str) -> ToolOutput {
+    let total: usize = found.lines.iter().map(|(_, lines)| lines.len()).sum();
     let shown = total.min(most);
     let noun = if shown == 1 { "match" } else { "matches" };
-    let mut text = format!("Found {shown} {noun} {about}:\n---");
+    let kind = if found.is_text { "plain text" } else { "pattern" };
+    let mut text = format!("Found {shown} {noun} for {kind} {place}");
+    match (found.all, found.exact) {
+        (Some(COUNTED..), _) => text.push_str(&format!("; there are {COUNTED} or more")),
+        (Some(all), _) => text.push_str(&format!("; there are {all} in all")),
+        (None, Some(exact)) => text.push_str(&format!("; {exact} of them in exactly these letters")),
+        (None, None) => {}
+    }
+    text.push_str(":\n---");
     let mut left = shown;
-    for (path, lines) in found {
+    for (path, lines) in &found.lines {
         if left == 0 {
             break;
         }
@@ -275,6 +356,7 @@ fn listed(found: &[(RelPath, Vec<Line>)], most: usize, outside: Option<&Path>, a
         left -= lines.len().min(left);
         text.push_str("\n---");
     }
+    let cut = found.all.is_some();
     if cut {
         text.push_str(&format!(
             "\nWARNING: Results truncated to prevent context overflow. To see more results:\n\
