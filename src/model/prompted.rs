@@ -98,8 +98,8 @@ pub fn changes_nothing(tool: &str, words: &str, is_error: bool) -> bool {
     is_change && !words.starts_with("Denied") && (is_error || words.contains(UNCHANGED))
 }
 
-/// Returns what is said of a call that was to change a file and did not, instead of the call and its answer: small models
-/// repeat the calls that they see. `None` if both are shown.
+/// Returns what is said of a call that failed, or was to change a file and did not, instead of the call and its answer:
+/// small models repeat the calls that they see. `None` if both are shown.
 pub fn in_vain(call: &ToolCall, words: &str, is_error: bool) -> Option<String> {
     let is_wrong = changes_nothing(&call.name, words, is_error);
     if is_wrong && words.contains(UNCHANGED) {
@@ -115,7 +115,12 @@ pub fn in_vain(call: &ToolCall, words: &str, is_error: bool) -> Option<String> {
         ));
     }
     let is_unknown = is_error && words.starts_with("There is no tool ");
-    (is_wrong || is_unknown).then(|| format!("Nothing was changed yet. {words}"))
+    if is_wrong || is_unknown {
+        return Some(format!("Nothing was changed yet. {words}"));
+    }
+    // What a command prints is worth reading, and what is denied may be said.
+    let is_seen = call.name == ToolId::RunShellCommand.name() || words.starts_with("Denied");
+    (is_error && !is_seen).then(|| format!("{} failed: {words}", call.name))
 }
 
 /// How the calls of a turn went.
@@ -308,6 +313,9 @@ mod tests {
         assert!(in_vain(&call("sort"), "There is no tool \"sort\". Use one of these: edit.", true).is_some());
         assert_eq!(in_vain(&call("edit"), "Successfully modified file: a.py", false), None);
         assert_eq!(in_vain(&call("run_shell_command"), "Denied: no rule", true), None);
+        assert_eq!(in_vain(&call("run_shell_command"), "Exit Code: 1", true), None);
+        let said = in_vain(&call("read_file"), "File not found: a", true).unwrap();
+        assert_eq!(said, "read_file failed: File not found: a");
     }
 
     #[test]

@@ -109,13 +109,22 @@ impl Repetition {
 
     /// Returns how many bytes may repeat. Tables of numbers, fill characters and drawings may repeat longer than words,
     /// and in files without a limit.
+    /// Whole calls that come again and again are no file.
     fn bound(&self, place: Place) -> usize {
         match (place, self.is_words()) {
+            (Place::Code | Place::Data, _) if self.is_call() => LEAST,
             (Place::Text, true) => LEAST,
             (Place::Text, false) | (Place::Code, true) => 16 << 10,
             (Place::Data, true) => 64 << 10,
             (Place::Code | Place::Data, false) => usize::MAX,
         }
+    }
+
+    /// Tells whether what repeats has the end of a call that is written as text.
+    fn is_call(&self) -> bool {
+        let unit: Vec<u8> = (self.length - self.period.min(TAIL)..self.length).map(|place| self.at(place)).collect();
+        let has = |end: &str| unit.windows(end.len()).any(|part| part == end.as_bytes());
+        has("</function>") || has("</tool_call>")
     }
 
     fn at(&self, place: usize) -> u8 {
@@ -238,6 +247,16 @@ mod tests {
             assert!(noticed.is_none_or(|at| at <= most), "{noticed:?} of {unit}");
         }
         assert!(cut(&"!".repeat(20 << 10), Place::Text).is_some());
+    }
+
+    #[test]
+    fn whole_calls_that_repeat_are_a_circle_also_where_files_may_repeat() {
+        let call =
+            |key: &str| format!("<function=edit>\n<parameter={key}>\nx[{key}] = 1;\n</parameter>\n</function>\n");
+        let text = call("a").repeat(60);
+        assert!(cut(&text, Place::Data).is_some_and(|kept| kept < 200));
+        let different: String = (0..60).map(|n| call(&format!("a{n}"))).collect();
+        assert_eq!(cut(&different, Place::Data), None);
     }
 
     #[test]

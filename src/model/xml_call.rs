@@ -141,6 +141,9 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
         }
         let named = tag(text, at, "<parameter").map(|(key, start)| (key.to_owned(), start));
         let unnamed = || {
+            if let Some((key, start)) = name_before_value(text, at, &properties) {
+                return Some((key.to_owned(), start));
+            }
             let start = at + rest.strip_prefix("<parameter>").map(|_| "<parameter>".len())?;
             Some((unnamed(&required, &properties, &arguments, rest)?.to_owned(), start))
         };
@@ -172,6 +175,13 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
         arguments.insert(key, value);
         at = next;
     }
+}
+
+/// Reads `<parameter>KEY</parameter>` with the tag of the value behind it; returns the key and where the value begins.
+fn name_before_value<'a>(text: &'a str, at: usize, properties: &Map<String, Value>) -> Option<(&'a str, usize)> {
+    let (key, behind) = text[at..].strip_prefix("<parameter>")?.split_once("</parameter>")?;
+    let value = behind.trim_start().strip_prefix("<parameter>")?;
+    properties.contains_key(key.trim()).then(|| (key.trim(), text.len() - value.len()))
 }
 
 /// Returns the parameter that a value without a name can only be: the one that is missing, or behind it where to look; behind

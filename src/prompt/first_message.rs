@@ -38,7 +38,7 @@ const QUESTION_BYTES: usize = 400;
 pub fn counting_note(task: &str) -> &'static str {
     let asked = task.to_lowercase();
     match task.len() <= QUESTION_BYTES && COUNTS.iter().any(|words| asked.contains(words)) {
-        true => "\n\nBegin with a call of search_file_content.",
+        true => "\n\nFirst call search_file_content with the pattern that is to be counted.",
         false => "",
     }
 }
