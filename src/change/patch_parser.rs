@@ -6,6 +6,7 @@ use super::binary;
 use super::diff::lines;
 use super::git_name;
 use super::patch_reader::{Body, ChangedLines, FilePatch, Hunk, Patch, PatchError};
+use crate::bounded;
 use crate::path::RelPath;
 
 impl Patch {
@@ -317,6 +318,10 @@ impl<'a> Reader<'a> {
             return Err(self.wrong("expected `literal SIZE` or `delta SIZE`"));
         };
         let size: usize = text(size).parse().map_err(|_| self.wrong("a damaged size"))?;
+        if size as u64 > bounded::PRODUCT {
+            let most = bounded::PRODUCT >> 20;
+            return Err(self.wrong(format!("a binary file of {size} bytes; at most {most} MiB are read")));
+        }
         let deflated = self.base85()?;
         let content =
             binary::inflate(&deflated, size).ok_or_else(|| self.wrong("the previous binary hunk is damaged"))?;

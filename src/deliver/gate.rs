@@ -8,6 +8,7 @@ use super::error::DeliverError;
 use super::repositories::Repositories;
 use crate::change::patch_reader::PathAccess;
 use crate::change::{Change, ChangeSet, Entry, diff};
+use crate::emit::safe::{is_active, one_line};
 use crate::path::RelPath;
 use crate::policy::protected::names_git;
 
@@ -47,6 +48,15 @@ impl Gate<'_> {
                 "raise `paths.write.max_bytes` or --max-patch-bytes",
             ));
         }
+        // Binary parts of a patch are compressed.
+        let length = |entry: &Entry| diff::text_of(entry).len();
+        let grown: usize = changes.iter().map(|(_, c)| length(&c.after).saturating_sub(length(&c.before))).sum();
+        if let Some(most) = self.max_patch_bytes.filter(|most| grown > *most) {
+            return Err(DeliverError::denied(
+                format!("the change makes files {grown} bytes larger; at most {most} are allowed"),
+                "raise `paths.write.max_bytes` or --max-patch-bytes",
+            ));
+        }
         Ok(())
     }
 
@@ -57,7 +67,8 @@ impl Gate<'_> {
         for (path, change) in changes.iter() {
             let refused = |reason: String, hint: &str| {
                 let by = (self.made_by)(path).map(|call| format!(" (changed by {call})")).unwrap_or_default();
-                Err(DeliverError::denied((self.hide)(&format!("{path}: {reason}{by}")), hint))
+                let refusal = format!("{}: {reason}{by}", one_line(&path.to_string()));
+                Err(DeliverError::denied((self.hide)(&refusal), hint))
             };
             if let Err(reason) = check_shape(path, change, root) {
                 return refused(reason.to_owned(), "leave it out of the change");
@@ -89,9 +100,10 @@ impl Gate<'_> {
 
     /// Names a path with the call that changed it.
     pub(super) fn named(&self, path: &RelPath) -> String {
+        let path_in_a_line = one_line(&path.to_string());
         match (self.made_by)(path) {
-            Some(call) => (self.hide)(&format!("{path} (changed by {call})")),
-            None => (self.hide)(&path.to_string()),
+            Some(call) => (self.hide)(&format!("{path_in_a_line} (changed by {call})")),
+            None => (self.hide)(&path_in_a_line),
         }
     }
 }
@@ -139,7 +151,7 @@ pub fn check_accesses(
             PathAccess::Write(_) => Ok(()),
         };
         judged.map_err(|(path, reason)| {
-            DeliverError::denied(format!("{path}: {reason}"), "leave it out of the change")
+            DeliverError::denied(format!("{}: {reason}", one_line(&path.to_string())), "leave it out of the change")
         })?;
     }
     Ok(())
@@ -152,6 +164,10 @@ fn check_shape(path: &RelPath, change: &Change, root: &Path) -> Result<(), &'sta
     }
     if names_git(&path.to_string_lossy()) {
         return Err(GIT_IS_NEVER_WRITTEN);
+    }
+    let is_new = change.before == Entry::Absent && change.after != Entry::Absent;
+    if is_new && path.to_string_lossy().chars().any(is_active) {
+        return Err("the name has a control character, or one that changes how others are shown");
     }
     let mut folder = path.parent();
     while let Some(inner) = folder.filter(|folder| !folder.is_root()) {
@@ -234,10 +250,15 @@ mod tests {
             ("l", link("x/../.g\u{200c}it/config")),
             ("l", link(".git. /config")),
             ("no", Entry::file("1")),
+            (".git\\config", Entry::file("1")),
+            ("a\u{202e}b", Entry::file("1")),
             ("a", Entry::file("key")),
         ] {
             let refusal = check(path, entry, root).unwrap_err();
-            assert!(refusal.starts_with(path) && refusal.ends_with(" (changed by write_file: write it)"), "{refusal}");
+            assert!(
+                refusal.starts_with(&one_line(path)) && refusal.ends_with(" (changed by write_file: write it)"),
+                "{refusal}"
+            );
         }
     }
 
@@ -254,5 +275,6 @@ mod tests {
         assert!(gate(Some(2), Some(50)));
         assert!(!gate(Some(1), None));
         assert!(!gate(None, Some(49)));
+        assert!(!gate(None, Some(1)), "what a compressed patch unfolds to counts");
     }
 }

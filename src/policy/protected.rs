@@ -157,9 +157,9 @@ pub(crate) fn is_protected(path: &RelPath) -> bool {
     protected_name(&folded).is_some() || secret_name(&folded).is_some()
 }
 
-/// Tells whether a path, or the target of a link, names git's own directory in any spelling.
+/// Tells whether a path, or the target of a link, names git's own directory in any spelling, on any system.
 pub(crate) fn names_git(path: &str) -> bool {
-    path.split('/').any(|name| fold_name(name) == ".git")
+    path.split(['/', '\\']).any(|name| fold_name(name) == ".git")
 }
 
 /// Returns the secret name (F3: never read) that a folded path contains.
