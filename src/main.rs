@@ -8,6 +8,7 @@ use std::time::Duration;
 use qwen_run::cli::usage::{self, UsageError};
 use qwen_run::cli::{Cli, Command};
 use qwen_run::commands;
+use qwen_run::emit::ci_lines::CiLines;
 use qwen_run::emit::{Backlog, Eager, Ids, Outputs, Renderer, Screen};
 use qwen_run::event::Event;
 use qwen_run::run::output::outputs::Streams;
@@ -80,8 +81,26 @@ async fn dispatch(cli: Cli, environment: &Environment) -> u8 {
     match cli.command {
         None => qwen_run::run::run(&cli.run, environment, streams()).await.code(),
         Some(Command::Run(run)) => qwen_run::run::run(&run, environment, streams()).await.code(),
-        Some(other) => commands::run(other, environment, &mut std::io::stdout(), &mut std::io::stderr()).await.code(),
+        Some(command) => {
+            // Workflow commands are what `qwen ci` writes itself, and a file is no log.
+            let is_logged = environment.is_ci() && !matches!(command, Command::Ci { .. });
+            let mut out = standard(is_logged && !is_file(std::io::stdout()), std::io::stdout());
+            let mut err = standard(is_logged, std::io::stderr());
+            let exit = commands::run(command, environment, &mut out, &mut err).await;
+            let _closed = out.flush().and(err.flush());
+            exit.code()
+        }
     }
+}
+
+/// Returns a stream of a command: where a CI system reads along, none of its lines is a command to that system.
+fn standard(is_logged: bool, stream: impl Write + 'static) -> Box<dyn Write> {
+    if is_logged { Box::new(CiLines::new(stream)) } else { Box::new(stream) }
+}
+
+fn is_file(stream: impl std::os::fd::AsFd) -> bool {
+    let kind = |stat: rustix::fs::Stat| rustix::fs::FileType::from_raw_mode(stat.st_mode);
+    rustix::fs::fstat(stream).is_ok_and(|stat| kind(stat).is_file())
 }
 
 fn streams() -> Streams {

@@ -6,6 +6,7 @@
 mod appearance;
 mod backlog;
 mod batch;
+pub mod ci_lines;
 pub mod comment;
 mod diagnostics;
 mod ended;
