@@ -3,6 +3,9 @@
 //! Performs no I/O: the caller asks whether those that [`Verdict::Ask`] names may write to the repository.
 //! `author_association` is ignored: it does not tell whether somebody may write.
 
+use std::ops::Range;
+
+use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 use serde_json::Value;
 
 use crate::hidden::is_foreign;
@@ -211,22 +214,27 @@ pub fn is_comment(event_name: &str) -> bool {
 /// The most bytes of what a comment asks for.
 pub const LARGEST_COMMAND: usize = 8 << 10;
 
-/// Returns what the comment of an event says behind a phrase: the rest of its line and the lines below, without lines
-/// that quote somebody else and without characters that nobody sees, cut to [`LARGEST_COMMAND`] bytes. `None` where the
-/// comment does not say the phrase by itself: not inside a word or code, and not in a quoted line.
+/// Returns what the comment of an event says behind a phrase: the rest of its line and the lines below, without what
+/// quotes somebody else and without what nobody sees, cut to [`LARGEST_COMMAND`] bytes. `None` where the
+/// comment does not say the phrase by itself: not inside a word, code, a quote, HTML or the text of an image.
 pub fn said(event: &Value, phrase: &str) -> Option<String> {
     let body = ["/comment/body", "/review/body"].iter().find_map(|pointer| event.pointer(pointer)?.as_str())?;
     let is_edge =
         |c: Option<char>| c.is_none_or(|c| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '/' | '@' | '`')));
-    let is_quote = |line: &str| line.trim_start().starts_with('>');
-    let (rest, below) = without_fences(body).filter(|(line, _)| !is_quote(line)).find_map(|(line, below)| {
-        let mut found = line.match_indices(phrase).map(|(at, found)| (at, at + found.len()));
-        let (_, end) =
-            found.find(|(at, end)| is_edge(line[..*at].chars().next_back()) && is_edge(line[*end..].chars().next()))?;
-        Some((&line[end..], below))
-    })?;
-    let lines = std::iter::once(rest).chain(below.lines().filter(|line| !is_quote(line)));
-    let text = lines.collect::<Vec<_>>().join("\n");
+    let Seen { words, hidden } = Seen::of(body);
+    let end = words.into_iter().find_map(|range| {
+        let mut found = body[range.clone()]
+            .match_indices(phrase)
+            .map(|(at, found)| range.start + at..range.start + at + found.len());
+        found.find(|at| is_edge(body[..at.start].chars().next_back()) && is_edge(body[at.end..].chars().next()))
+    });
+    let mut end = end?.end;
+    let mut text = String::new();
+    for range in hidden {
+        text.push_str(body.get(end..range.start).unwrap_or_default());
+        end = end.max(range.end);
+    }
+    text.push_str(&body[end..]);
     let mut text: String = text.chars().filter(|c| !is_foreign(*c)).collect();
     let mut end = text.len().min(LARGEST_COMMAND);
     while !text.is_char_boundary(end) {
@@ -236,28 +244,65 @@ pub fn said(event: &Value, phrase: &str) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// Returns the lines of a text in Markdown that are in no fenced block, each with the text below it. A fence that is not
-/// closed reaches to the end.
-fn without_fences(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    let mut open: Option<&str> = None;
-    let mut below = text;
-    let lines = text.split_inclusive('\n').map(move |line| {
-        below = &below[line.len()..];
-        (line.trim_end_matches(['\r', '\n']), below)
-    });
-    lines.filter(move |(line, _)| {
-        let line = line.trim();
-        let is_mark = |c: char| line.starts_with(c);
-        let mark = ['`', '~'].into_iter().find(|c| is_mark(*c));
-        let fence = mark.map(|mark| &line[..line.len() - line.trim_start_matches(mark).len()]);
-        let fence = fence.filter(|fence| fence.len() >= 3);
-        match (open, fence) {
-            (None, Some(fence)) => open = Some(fence),
-            (Some(begun), Some(fence)) if fence.starts_with(begun) && fence == line => open = None,
-            (None, None) => return true,
-            (Some(_), _) => {}
+/// What a reader of a comment sees as its author's own words.
+#[derive(Default)]
+struct Seen {
+    /// Where words are that are neither quoted nor code, HTML or an image.
+    words: Vec<Range<usize>>,
+    /// What is not seen, or is somebody else's, in order.
+    hidden: Vec<Range<usize>>,
+}
+
+impl Seen {
+    fn of(body: &str) -> Seen {
+        let parser = Parser::new(body);
+        let mut seen = Seen::default();
+        seen.hidden.extend(parser.reference_definitions().iter().map(|(_, definition)| definition.span.clone()));
+        // Quotes, code blocks and images that are open; elements of HTML that are open.
+        let (mut inside, mut elements, mut last) = (0_usize, 0_usize, 0);
+        let mut titled = Vec::new();
+        for (event, range) in parser.into_offset_iter() {
+            let end = range.end;
+            match event {
+                Event::Start(Tag::BlockQuote(_) | Tag::Image { .. }) => {
+                    inside += 1;
+                    seen.hidden.push(range);
+                }
+                Event::Start(Tag::CodeBlock(_)) => inside += 1,
+                Event::End(TagEnd::BlockQuote(_) | TagEnd::Image | TagEnd::CodeBlock) => inside -= 1,
+                Event::Start(Tag::Link { title, .. }) => titled.push(!title.is_empty()),
+                Event::End(TagEnd::Link) if titled.pop() == Some(true) => seen.hidden.push(last..end),
+                Event::Html(html) | Event::InlineHtml(html) => {
+                    elements = opened(&html, elements);
+                    seen.hidden.push(range);
+                }
+                Event::Text(_) if inside == 0 && elements == 0 => match seen.words.last_mut() {
+                    Some(before) if before.end == range.start => before.end = range.end,
+                    Some(_) | None => seen.words.push(range),
+                },
+                _ => {}
+            }
+            last = end;
         }
-        false
+        seen.hidden.sort_by_key(|range| range.start);
+        seen
+    }
+}
+
+/// Returns how many elements are open behind a piece of HTML, if `before` were before it. What is wrongly nested counts
+/// as open.
+fn opened(html: &str, before: usize) -> usize {
+    const VOID: [&str; 7] = ["br", "hr", "img", "input", "wbr", "source", "col"];
+    if html.trim_start().starts_with("<!--") {
+        return before;
+    }
+    html.split('<').skip(1).fold(before, |open, tag| {
+        let name: String = tag.trim_start_matches('/').chars().take_while(char::is_ascii_alphanumeric).collect();
+        match (tag.starts_with('/'), name.to_ascii_lowercase()) {
+            (true, _) => open.saturating_sub(1),
+            (false, name) if name.is_empty() || VOID.contains(&name.as_str()) => open,
+            (false, _) => open + 1,
+        }
     })
 }
 
@@ -373,6 +418,21 @@ mod tests {
             ("~~~~\n```\n~~~\n/qwen fix\n~~~~", false),
             ("- so:\n  ```\n  /qwen fix", false),
             ("```\ncode\n```\n/qwen fix", true),
+            ("- /qwen fix", true),
+            ("**/qwen fix** it", true),
+            ("so <!-- note --> /qwen fix", true),
+            ("a <br> /qwen fix", true),
+            ("thanks\n<!-- /qwen fix -->", false),
+            ("<!--\n\n/qwen fix\n-->", false),
+            ("a\n\n    /qwen fix", false),
+            ("<pre>\n/qwen fix\n</pre>", false),
+            ("so <code>/qwen fix</code>", false),
+            ("<blockquote>\n\n/qwen fix\n\n</blockquote>", false),
+            ("- > /qwen fix", false),
+            ("> they said\n/qwen fix", false),
+            ("[x](u \"/qwen fix\")", false),
+            ("![/qwen fix x](u)", false),
+            ("[//]: # (/qwen fix x)", false),
             ("", false),
         ] {
             let verdict = judge("issue_comment", &comment("ann", body), |t| t.mention = Some("/qwen"));
@@ -392,11 +452,15 @@ mod tests {
     fn a_command_is_what_stands_behind_the_mention() {
         let long = format!("/qwen {}é", "x".repeat(LARGEST_COMMAND - 1));
         for (body, command) in [
-            ("please /qwen fix it\n\n> old words\nnow\n", Some("fix it\n\nnow")),
+            ("please /qwen fix it\n\n> old words\nlazy\n\nnow\n", Some("fix it\n\n\nnow")),
+            (
+                "/qwen do it <!-- and more --> ![all](u) [here](v \"too\") so\n\n[//]: # (not this)",
+                Some("do it   [here so"),
+            ),
             ("/qwen", Some("")),
             ("/qwen \u{202e}\u{200b}a\u{e0041}b", Some("ab")),
             ("/qwen do\n```\ncode\n```", Some("do\n```\ncode\n```")),
-            ("> /qwen a\n/qwen b", Some("b")),
+            ("> /qwen a\n\n/qwen b", Some("b")),
             (&long, Some(&long[6..LARGEST_COMMAND + 5])),
             ("nothing", None),
         ] {
