@@ -23,6 +23,7 @@ use forms::{Borders, Form};
 use key::Key;
 use spot::{Spot, Window};
 
+pub(crate) use forms::unfenced;
 pub use nearest::{Region, nearest};
 pub use stage::Stage;
 

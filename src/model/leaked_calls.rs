@@ -432,6 +432,11 @@ mod tests {
         assert_eq!(read(json!(["pattern"])), Arguments::Object(expected.as_object().unwrap().clone()));
         // Which of two required values is which, is not guessed.
         assert!(matches!(read(json!(["pattern", "include"])), Arguments::Invalid { .. }));
+        // A value may stand where its name should.
+        let text = "<function=search>\n<parameter=open</parameter>\n</function>";
+        let tools = ToolSet::new([spec("search", json!(["pattern"]))].into());
+        let call = super::read(text, &tools, TextTools::Prompted, false).unwrap().calls.remove(0);
+        assert_eq!(call.arguments, Arguments::Object(json!({"pattern": "open"}).as_object().unwrap().clone()));
         // Each value may have its name before it, in a tag of its own.
         let text = "<function=search>\n<parameter>include</parameter>\n<parameter>*.csv</parameter>\n\
                     <parameter>pattern</parameter>\n<parameter>open</parameter>\n</function>";

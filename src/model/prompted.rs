@@ -91,6 +91,9 @@ pub fn response(words: &str) -> String {
 /// How `write_file` says that a file is as it was.
 pub const UNCHANGED: &str = "It had exactly this content before: nothing has changed.";
 
+/// How `edit` says that it was to replace a text by itself. Small models correct word by word and name also what is right.
+pub const IDENTICAL: &str = "No changes to apply. The old_string and new_string are identical";
+
 /// Tells whether a call that was to change a file failed or left the file as it was. What is denied stays denied, and the
 /// model may say so.
 pub fn changes_nothing(tool: &str, words: &str, is_error: bool) -> bool {
@@ -120,7 +123,15 @@ pub fn in_vain(call: &ToolCall, words: &str, is_error: bool) -> Option<String> {
     }
     // What a command prints is worth reading, and what is denied may be said.
     let is_seen = call.name == ToolId::RunShellCommand.name() || words.starts_with("Denied");
-    (is_error && !is_seen).then(|| format!("{} failed: {words}", call.name))
+    (is_error && !is_seen)
+        .then(|| format!("Your last call did not work. {words}\n\nMake another call, or answer with what you know."))
+}
+
+/// Returns the calls of a turn, by the words of their answers, that replaced a text by itself, if others did more: they
+/// are nothing to go on about.
+pub fn idle<'a>(answers: impl Iterator<Item = (&'a str, String)>) -> Vec<&'a str> {
+    let (idle, others): (Vec<_>, Vec<_>) = answers.partition(|(_, words)| words.starts_with(IDENTICAL));
+    if others.is_empty() { Vec::new() } else { idle.into_iter().map(|(call, _)| call).collect() }
 }
 
 /// How the calls of a turn went.
@@ -315,7 +326,15 @@ mod tests {
         assert_eq!(in_vain(&call("run_shell_command"), "Denied: no rule", true), None);
         assert_eq!(in_vain(&call("run_shell_command"), "Exit Code: 1", true), None);
         let said = in_vain(&call("read_file"), "File not found: a", true).unwrap();
-        assert_eq!(said, "read_file failed: File not found: a");
+        assert!(said.starts_with("Your last call did not work. File not found: a\n\nMake another"), "{said}");
+    }
+
+    #[test]
+    fn what_replaced_a_text_by_itself_is_left_out_next_to_others() {
+        let same = format!("{IDENTICAL} in file: a");
+        let of = |words: &[&str]| idle(["a", "b"].into_iter().zip(words.iter().map(|words| (*words).to_owned())));
+        assert_eq!(of(&["Successfully modified file: a", &same]), ["b"]);
+        assert_eq!(of(&[&same, &same]), [""; 0]);
     }
 
     #[test]

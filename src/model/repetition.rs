@@ -19,6 +19,9 @@ const PLACES: usize = 8192;
 /// The fewest repeated bytes after which a text goes round in circles.
 const LEAST: usize = 2048;
 
+/// The same for whole calls.
+const LEAST_CALLS: usize = 512;
+
 /// How often a unit must have come again.
 const TIMES: usize = 3;
 
@@ -103,7 +106,7 @@ impl Repetition {
             }
         }
         // Checked rarely, as the words of a unit must be counted.
-        let is_long = self.span >= LEAST && self.span.is_multiple_of(256) && self.span >= TIMES * self.period;
+        let is_long = self.span >= LEAST_CALLS && self.span.is_multiple_of(256) && self.span >= TIMES * self.period;
         (is_long && self.span >= self.bound(place)).then(|| self.length - self.span)
     }
 
@@ -112,7 +115,7 @@ impl Repetition {
     /// Whole calls that come again and again are no file.
     fn bound(&self, place: Place) -> usize {
         match (place, self.is_words()) {
-            (Place::Code | Place::Data, _) if self.is_call() => LEAST,
+            (Place::Code | Place::Data, _) if self.is_call() => LEAST_CALLS,
             (Place::Text, true) => LEAST,
             (Place::Text, false) | (Place::Code, true) => 16 << 10,
             (Place::Data, true) => 64 << 10,
@@ -122,7 +125,9 @@ impl Repetition {
 
     /// Tells whether what repeats has the end of a call that is written as text.
     fn is_call(&self) -> bool {
-        let unit: Vec<u8> = (self.length - self.period.min(TAIL)..self.length).map(|place| self.at(place)).collect();
+        // The end of the call may be where the unit begins again.
+        let length = (2 * self.period).min(TAIL).min(self.length);
+        let unit: Vec<u8> = (self.length - length..self.length).map(|place| self.at(place)).collect();
         let has = |end: &str| unit.windows(end.len()).any(|part| part == end.as_bytes());
         has("</function>") || has("</tool_call>")
     }
@@ -253,8 +258,10 @@ mod tests {
     fn whole_calls_that_repeat_are_a_circle_also_where_files_may_repeat() {
         let call =
             |key: &str| format!("<function=edit>\n<parameter={key}>\nx[{key}] = 1;\n</parameter>\n</function>\n");
-        let text = call("a").repeat(60);
-        assert!(cut(&text, Place::Data).is_some_and(|kept| kept < 200));
+        let text = call("a").repeat(12);
+        let kept = cut(&text, Place::Data);
+        assert!(kept.is_some_and(|kept| kept < 200), "{kept:?} of {}", text.len());
+        assert_eq!(cut(&call("a").repeat(3), Place::Data), None);
         let different: String = (0..60).map(|n| call(&format!("a{n}"))).collect();
         assert_eq!(cut(&different, Place::Data), None);
     }

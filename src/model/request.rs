@@ -459,8 +459,12 @@ impl Writer {
             self.parts("user", &[Part::Text(said)], mark);
             return;
         }
+        let words =
+            |answer: &Answer<'_>| answer.message.map(|message| self.words(&message.content)).unwrap_or_default();
+        let idle = prompted::idle(answers.iter().map(|answer| (answer.call_id, words(answer))));
+        let answers: Vec<&Answer<'_>> = answers.iter().filter(|answer| !idle.contains(&answer.call_id)).collect();
         let mut text = turn.text.clone();
-        for call in &turn.calls {
+        for call in turn.calls.iter().filter(|call| !idle.contains(&call.id.as_str())) {
             if !text.is_empty() && !text.ends_with('\n') {
                 text.push('\n');
             }
@@ -473,7 +477,7 @@ impl Writer {
             return;
         }
         let (mut parts, mut finds_nothing): (Vec<Part>, bool) = (Vec::new(), false);
-        for answer in answers {
+        for answer in &answers {
             let content = answer.message.map_or(&[][..], |message| &message.content);
             let (media, words): (Vec<Part>, Vec<Part>) = content.iter().cloned().partition(|part| self.sends(part));
             let words = if answer.message.is_some() { self.words(&words) } else { NO_ANSWER.to_owned() };

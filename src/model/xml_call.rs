@@ -139,6 +139,13 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
         if rest.starts_with('{') && arguments.is_empty() {
             return object(text, at, name);
         }
+        if let Some((value, end)) = value_for_name(text, at)
+            && let Some(key) = unnamed(&required, &properties, &arguments, "")
+        {
+            arguments.insert(key.to_owned(), typed(value, properties.get(key)));
+            at = end;
+            continue;
+        }
         let named = tag(text, at, "<parameter").map(|(key, start)| (key.to_owned(), start));
         let unnamed = || {
             if let Some((key, start)) = name_before_value(text, at, &properties) {
@@ -182,6 +189,14 @@ fn name_before_value<'a>(text: &'a str, at: usize, properties: &Map<String, Valu
     let (key, behind) = text[at..].strip_prefix("<parameter>")?.split_once("</parameter>")?;
     let value = behind.trim_start().strip_prefix("<parameter>")?;
     properties.contains_key(key.trim()).then(|| (key.trim(), text.len() - value.len()))
+}
+
+/// Reads `<parameter=VALUE</parameter>`; returns the value and the end of it.
+fn value_for_name(text: &str, at: usize) -> Option<(&str, usize)> {
+    let rest = text[at..].strip_prefix("<parameter=")?;
+    let value = rest.lines().next()?.split_once("</parameter>")?.0;
+    let end = text.len() - rest.len() + value.len() + "</parameter>".len();
+    (!value.is_empty() && !value.contains(['<', '>', '='])).then_some((value.trim_matches('"'), end))
 }
 
 /// Returns the parameter that a value without a name can only be: the one that is missing, or behind it where to look; behind

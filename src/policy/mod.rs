@@ -44,6 +44,7 @@ mod rules;
 mod settings;
 mod shapes;
 pub mod shell;
+mod spellings;
 pub mod suggest;
 mod summary;
 pub mod trigger;

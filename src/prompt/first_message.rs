@@ -9,6 +9,12 @@ pub const SHOWN_FILE_BYTES: usize = 6_000;
 /// Files that are shown with the task.
 pub const SHOWN_FILES: usize = 4;
 
+/// Bytes of a project that is shown whole to a model that writes its calls as text.
+pub const PROJECT_BYTES: usize = 3_000;
+
+/// The files of such a project.
+pub const PROJECT_FILES: usize = 12;
+
 /// Finds the words of a prompt that may name files, in order of appearance, each once.
 ///
 /// A word counts if it looks like a file: a dot or a slash inside, no space, no scheme.

@@ -12,6 +12,7 @@ use crate::change::Entry;
 use crate::change::diff;
 use crate::change::replace::{Failure, Replaced, Wanted, nearest, replace};
 use crate::change::text::Decoded;
+use crate::model::prompted::IDENTICAL;
 use crate::path::RelPath;
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
@@ -132,9 +133,7 @@ impl EditCall {
             (Ok(view), false) => view,
         };
         if self.old == self.new {
-            return failed(format!(
-                "No changes to apply. The old_string and new_string are identical in file: {shown}"
-            ));
+            return failed(format!("{IDENTICAL} in file: {shown}"));
         }
         if memory::changed_on_disk(cx, &view.path) {
             return failed(format!(

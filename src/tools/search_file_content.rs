@@ -109,9 +109,11 @@ impl Call for SearchCall {
 
     fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
-            let scope = search::Scope::new(&self.path, grant, cx)?;
+            let scope = search::Scope::new(&self.path, grant, cx).map_err(|error| self.swapped(error))?;
             let outside = scope.outside().map(Path::to_path_buf);
             let SearchCall { regex, other, pattern, path, include, matcher, most } = *self;
+            // Models that write their calls as text count badly.
+            let counted = cx.text_tools;
             let place = format!(
                 "\"{pattern}\" in path \"{}\"{}",
                 names::one_line(&path),
@@ -123,14 +125,28 @@ impl Call for SearchCall {
                 let walk = scope.walk(&Filter { git: true, enter: &|_| true, want: &want }, cancelled);
                 let within = (scope.source.root(), &*scope.may_read);
                 let search = |regex: &Regex, most| search_all(within, &walk.files, regex, most, cancelled);
-                Matches::find(&search, &regex, &other, most)
+                Matches::find(&search, &regex, &other, (most, counted))
             })
             .await??;
             if found.lines.is_empty() {
                 return Ok(ToolOutput::text(format!("No matches found for pattern {place}."), "No matches found"));
             }
-            Ok(listed(&found, most, outside.as_deref(), &place))
+            Ok(listed(&found, most, (outside.as_deref(), &place)))
         })
+    }
+}
+
+impl SearchCall {
+    /// Adds to the message about a missing path what may be meant: the pattern looks like a file.
+    fn swapped(&self, mut error: ToolError) -> ToolError {
+        let is_path = |text: &str| text.contains(['.', '/']) && !text.contains([' ', '*', '\\', '(', '[', '+']);
+        if is_path(&self.pattern) && error.message.starts_with("Path does not exist") {
+            let (file, text) = (&self.pattern, names::one_line(&self.path));
+            error
+                .message
+                .push_str(&format!(". To search for \"{text}\" in {file}, give {file} as path and {text} as pattern."));
+        }
+        error
     }
 }
 
@@ -159,7 +175,9 @@ impl Other {
 struct Matches {
     /// The lines by file, at most one more than are shown.
     lines: Vec<(RelPath, Vec<Line>)>,
-    /// All matches, if they are more than are shown; counted up to [`COUNTED`].
+    /// There are more than are shown.
+    is_cut: bool,
+    /// All matches then, if they were counted, up to [`COUNTED`].
     all: Option<usize>,
     /// Those of the shown ones that have the pattern's own capital letters, if not all have.
     exact: Option<usize>,
@@ -173,23 +191,21 @@ impl Matches {
         search: &dyn Fn(&Regex, usize) -> Result<Vec<(RelPath, Vec<Line>)>, ToolError>,
         regex: &Regex,
         other: &Other,
-        most: usize,
+        (most, counted): (usize, bool),
     ) -> Result<Matches, ToolError> {
         let count = |lines: &[(RelPath, Vec<Line>)]| lines.iter().map(|(_, lines)| lines.len()).sum::<usize>();
-        let lines = search(regex, most + 1)?;
+        let (mut lines, mut used, mut is_text) = (search(regex, most + 1)?, regex, false);
         if let Some(text) = other.text.as_ref().filter(|_| lines.is_empty()) {
-            let lines = search(text, most + 1)?;
-            let all = if count(&lines) > most { Some(count(&search(text, COUNTED)?)) } else { None };
-            return Ok(Matches { lines, all, exact: None, is_text: true });
+            (lines, used, is_text) = (search(text, most + 1)?, text, true);
         }
-        if count(&lines) > most {
-            let all = Some(count(&search(regex, COUNTED)?));
-            return Ok(Matches { lines, all, exact: None, is_text: false });
-        }
+        let shown = count(&lines);
+        let is_cut = shown > most;
+        let all = if is_cut && counted { Some(count(&search(used, COUNTED)?)) } else { None };
         let is_exact =
             |exact: &Regex| lines.iter().flat_map(|(_, lines)| lines).filter(|line| exact.matches(&line.text)).count();
-        let exact = other.exact.as_ref().map(is_exact).filter(|exact| *exact > 0 && *exact < count(&lines));
-        Ok(Matches { lines, all: None, exact, is_text: false })
+        let exact = other.exact.as_ref().filter(|_| counted && !is_cut && !is_text).map(is_exact);
+        let exact = exact.filter(|exact| (1..shown).contains(exact));
+        Ok(Matches { lines, is_cut, all, exact, is_text })
     }
 }
 
@@ -327,7 +343,7 @@ fn searcher() -> Searcher {
 }
 
 /// Lists the matches, at most so many.
-fn listed(found: &Matches, most: usize, outside: Option<&Path>, place: &str) -> ToolOutput {
+fn listed(found: &Matches, most: usize, (outside, place): (Option<&Path>, &str)) -> ToolOutput {
     let total: usize = found.lines.iter().map(|(_, lines)| lines.len()).sum();
     let shown = total.min(most);
     let noun = if shown == 1 { "match" } else { "matches" };
@@ -356,7 +372,7 @@ fn listed(found: &Matches, most: usize, outside: Option<&Path>, place: &str) -> 
         left -= lines.len().min(left);
         text.push_str("\n---");
     }
-    let cut = found.all.is_some();
+    let cut = found.is_cut;
     if cut {
         text.push_str(&format!(
             "\nWARNING: Results truncated to prevent context overflow. To see more results:\n\

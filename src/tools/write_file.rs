@@ -1,5 +1,6 @@
 //! Implements `write_file`: writes a whole file, new or overwritten.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -10,6 +11,7 @@ use super::{Call, CallFuture, Display, Effects, ToolContext, ToolError, ToolOutp
 use crate::change::Entry;
 use crate::change::diff;
 use crate::change::loss::lost_marks;
+use crate::change::replace::unfenced;
 use crate::change::text::{Decoded, LineEnd};
 use crate::model::{Part, prompted::UNCHANGED};
 use crate::policy::{Access, Grant};
@@ -74,10 +76,14 @@ impl Call for WriteCall {
             };
             let old = existing.and_then(|content| Decoded::from_bytes(content));
             let file = old.clone().unwrap_or_else(Decoded::new_file);
+            let given = match cx.text_tools {
+                true => without_fence(&self.path, old.as_ref().map(|old| old.text.as_str()), &self.content),
+                false => Cow::Borrowed(self.content.as_str()),
+            };
             // A file without a line end says nothing about how it would end its lines.
             let text = match old.as_ref().filter(|old| old.text.contains('\n')) {
-                Some(old) => as_before(&old.text, &self.content),
-                None => self.content.clone(),
+                Some(old) => as_before(&old.text, &given),
+                None => given.into_owned(),
             };
             let content = file.encode(&text).map_err(|error| ToolError::failed(format!("{shown}: {error}")))?;
             if cx.text_tools
@@ -116,6 +122,18 @@ impl Call for WriteCall {
             };
             Ok(ToolOutput { llm_content: vec![Part::Text(llm + &fault)], display, command: None })
         })
+    }
+}
+
+/// Takes off the Markdown fence that a small model puts around a whole file, unless the file is one that may begin so.
+fn without_fence<'t>(path: &Path, before: Option<&str>, content: &'t str) -> Cow<'t, str> {
+    let is_fenced = |text: &str| text.trim_start().starts_with(['`', '~']);
+    let is_markdown = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"));
+    let info = content.trim_start().trim_start_matches(['`', '~']).lines().next().unwrap_or_default();
+    let may_begin_so = before.is_some_and(is_fenced) || (is_markdown && !["", "md", "markdown"].contains(&info));
+    match unfenced(content).filter(|_| !may_begin_so) {
+        Some(inner) => Cow::Owned(format!("{inner}\n")),
+        None => Cow::Borrowed(content),
     }
 }
 
@@ -187,6 +205,24 @@ mod tests {
         assert_eq!(project.staged("a.md").unwrap(), b"# A\n\nOne.\n");
         assert!(write(&project, "a.md", "MIT").starts_with("Successfully overwrote file"));
         assert!(write(&project, "a.md", "Apache").starts_with("Successfully overwrote file"));
+    }
+
+    #[test]
+    fn the_fence_of_a_small_model_around_a_whole_file_is_no_part_of_it() {
+        let mut project = Project::new(&[("a.md", b"# A\n"), ("b.md", b"```sh\nls\n```\n")]);
+        project.text_tools = true;
+        for (path, given, kept) in [
+            ("x.py", "```python\na = 1\n```", "a = 1\n"),
+            ("a.md", "```markdown\n# A\n\nB\n```markdown\n", "# A\n\nB\n"),
+            ("c.md", "```sh\nls\n```\n", "```sh\nls\n```\n"),
+            ("b.md", "```\nls\n```\n", "```\nls\n```\n"),
+        ] {
+            write(&project, path, given);
+            assert_eq!(project.staged(path).unwrap(), kept.as_bytes(), "{path}");
+        }
+        project.text_tools = false;
+        write(&project, "y.py", "```python\na = 1\n```\n");
+        assert_eq!(project.staged("y.py").unwrap(), b"```python\na = 1\n```\n");
     }
 
     #[test]

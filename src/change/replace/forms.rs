@@ -96,13 +96,14 @@ pub(super) fn without_fence(form: &Form) -> Option<Form> {
     (!is_unclear).then(|| Form { old: inner, new: new.to_owned(), borders: form.borders })
 }
 
-fn unfenced(text: &str) -> Option<&str> {
+/// Returns what is in a Markdown fence that is all around a text. Small models end it as they began it.
+pub(crate) fn unfenced(text: &str) -> Option<&str> {
     let text = text.trim_matches('\n');
     let mark = text.bytes().next().filter(|mark| matches!(mark, b'`' | b'~'))?;
     let length = text.bytes().take_while(|byte| *byte == mark).count();
     let (fence, rest) = text.split_at(length);
     let (info, body) = rest.split_once('\n')?;
-    let inner = match body.strip_suffix(fence)? {
+    let inner = match body.strip_suffix(fence).or_else(|| body.strip_suffix(&text[..length + info.len()]))? {
         "" => "",
         inner => inner.strip_suffix('\n')?,
     };

@@ -5,9 +5,11 @@ use serde_json::Map;
 use crate::cli::prompt::{Prompt, PromptPart};
 use crate::event::Event;
 use crate::model::Part;
+use crate::path::RelPath;
 use crate::policy::Access;
 use crate::prompt::first_message::{
-    LISTING_CHARS, SHOWN_FILE_BYTES, SHOWN_FILES, counting_note, first_message, named_paths,
+    LISTING_CHARS, PROJECT_BYTES, PROJECT_FILES, SHOWN_FILE_BYTES, SHOWN_FILES, counting_note, first_message,
+    named_paths,
 };
 
 use crate::run::error::Failure;
@@ -101,10 +103,13 @@ impl Task<'_> {
             media.extend(called.media);
             events.extend(called.events);
         }
-        let shown = self.mentioned().await;
         let names = listing(self.reader.context.workspace, LISTING_CHARS);
+        let mut shown = self.mentioned();
         let searches = !self.prompt.typed.is_empty() && self.reader.registry.has(ToolId::SearchFileContent);
         let note = if self.text_tools && searches { counting_note(&task) } else { "" };
+        if self.text_tools && note.is_empty() && !self.prompt.typed.is_empty() {
+            shown.extend(self.whole_project(&names, &shown));
+        }
         let task = format!("{}{note}", task.trim());
         let mut parts = vec![Part::Text(first_message(&names, &shown, &included, &task))];
         parts.extend(media);
@@ -112,7 +117,7 @@ impl Task<'_> {
     }
 
     /// Reads the small files that the typed text mentions without `@`.
-    async fn mentioned(&self) -> Vec<(String, String)> {
+    fn mentioned(&self) -> Vec<(String, String)> {
         let typed: String = self
             .prompt
             .typed
@@ -122,25 +127,41 @@ impl Task<'_> {
                 PromptPart::Path { .. } => " ",
             })
             .collect();
-        let mut shown = Vec::new();
-        for name in named_paths(&typed) {
-            if shown.len() == SHOWN_FILES {
-                break;
-            }
-            let path = std::path::Path::new(name);
-            let (_, grant) =
-                self.reader.judge.authorize(ToolId::ReadFile.name(), &[Access::Read { path: path.into() }]);
-            let Some(grant) = grant else { continue };
-            let Ok(view) = self.reader.context.workspace.read(&grant, path) else { continue };
-            if view.content.len() > SHOWN_FILE_BYTES || view.content.contains(&0) {
-                continue;
-            }
-            if let Ok(text) = std::str::from_utf8(&view.content) {
-                crate::tools::common::memory::saw(self.reader.context.memory, &view.path, &view.content);
-                shown.push((view.path.to_string(), text.to_owned()));
-            }
+        let files: Vec<Shown> =
+            named_paths(&typed).into_iter().filter_map(|name| self.small(name)).take(SHOWN_FILES).collect();
+        files.into_iter().map(|file| self.show(file)).collect()
+    }
+
+    /// Reads the other files of a project that is very small: models that write their calls as text search badly.
+    fn whole_project(&self, names: &str, shown: &[(String, String)]) -> Vec<(String, String)> {
+        let others: Vec<&str> = names.lines().filter(|name| shown.iter().all(|(path, _)| path != name)).collect();
+        if others.len() > PROJECT_FILES {
+            return Vec::new();
         }
-        shown
+        let files: Vec<Shown> = others.into_iter().filter_map(|name| self.small(name)).collect();
+        let bytes = |text: &str| text.len();
+        let all: usize =
+            files.iter().map(|file| bytes(&file.text)).chain(shown.iter().map(|(_, text)| bytes(text))).sum();
+        match all <= PROJECT_BYTES {
+            true => files.into_iter().map(|file| self.show(file)).collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// Reads a small text file that the policy lets the model read.
+    fn small(&self, name: &str) -> Option<Shown> {
+        let path = std::path::Path::new(name);
+        let (_, grant) = self.reader.judge.authorize(ToolId::ReadFile.name(), &[Access::Read { path: path.into() }]);
+        let view = self.reader.context.workspace.read(&grant?, path).ok()?;
+        let is_small = view.content.len() <= SHOWN_FILE_BYTES && !view.content.contains(&0);
+        let text = std::str::from_utf8(&view.content).ok().filter(|_| is_small)?.to_owned();
+        Some(Shown { path: view.path, text })
+    }
+
+    /// Notes that the model sees a file.
+    fn show(&self, file: Shown) -> (String, String) {
+        crate::tools::common::memory::saw(self.reader.context.memory, &file.path, file.text.as_bytes());
+        (file.path.to_string(), file.text)
     }
 
     async fn file(&self, named: &str) -> Result<String, Failure> {
@@ -155,6 +176,12 @@ impl Task<'_> {
         let parts = parts.map_err(|why| PromptError::Attached { named: named.to_owned(), why })?;
         Ok(format!("--- {path} ---\n{}\n--- End of {path} ---\n\n", Part::text_of(&parts).trim_end()))
     }
+}
+
+/// A file that is shown with the task.
+struct Shown {
+    path: RelPath,
+    text: String,
 }
 
 /// Splits `PATH:FROM-TO` (lines from 1, both included); a name without a range means the whole file.

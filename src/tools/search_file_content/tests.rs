@@ -52,7 +52,7 @@ fn a_cut_answer_says_how_to_see_more_and_is_always_the_same() {
     let project = Project::new(&files);
     let said = search(&project, json!({"pattern": "hit", "maxResults": 2}));
     insta::assert_snapshot!(said, @r#"
-    Found 2 matches for pattern "hit" in path "."; there are 300 in all:
+    Found 2 matches for pattern "hit" in path ".":
     ---
     File: d0/f007
     L1: hit 7
@@ -74,12 +74,20 @@ fn a_cut_answer_says_how_to_see_more_and_is_always_the_same() {
 
 #[test]
 fn a_pattern_that_finds_nothing_is_searched_as_text_and_capitals_are_counted() {
-    let project = Project::new(&[("a.rs", b"#[test]\nfn a() {}\n#[test]\nfn b(x: [u8; 2]) { x[0] }\n// Test test\n")]);
+    let mut project =
+        Project::new(&[("a.rs", b"#[test]\nfn a() {}\n#[test]\nfn b(x: [u8; 2]) { x[0] }\n// Test test\n")]);
     let head = |pattern: &str| search(&project, json!({"pattern": pattern})).lines().next().unwrap().to_owned();
     assert_eq!(head("#[test]"), "Found 2 matches for plain text \"#[test]\" in path \".\":");
     assert_eq!(head("x[0]"), "Found 1 match for plain text \"x[0]\" in path \".\":");
+    let said = search(&project, json!({"pattern": "a.rs", "path": "fn a"}));
+    assert!(said.ends_with("To search for \"fn a\" in a.rs, give a.rs as path and fn a as pattern."), "{said}");
     assert_eq!(head("x[7]"), "No matches found for pattern \"x[7]\" in path \".\".");
+    assert_eq!(head("Test"), "Found 3 matches for pattern \"Test\" in path \".\":");
+    project.text_tools = true;
+    let head = |pattern: &str| search(&project, json!({"pattern": pattern})).lines().next().unwrap().to_owned();
     assert_eq!(head("Test"), "Found 3 matches for pattern \"Test\" in path \".\"; 1 of them in exactly these letters:");
+    let cut = search(&project, json!({"pattern": "test", "maxResults": 1}));
+    assert!(cut.starts_with("Found 1 match for pattern \"test\" in path \".\"; there are 3 in all:\n"), "{cut}");
     assert_eq!(head(r"\S+test"), r#"Found 2 matches for pattern "\S+test" in path ".":"#);
 }
 
