@@ -20,6 +20,7 @@ mod batch_sources;
 mod bounded;
 mod certificates;
 mod change_modes;
+mod checkout_files;
 mod command_layer;
 mod context;
 mod docs;

@@ -5,9 +5,12 @@ use std::path::Path;
 
 use super::error::CommandError;
 use crate::bounded;
+use crate::checkouts::checkouts_around;
 use crate::emit::{Appearance, Colour, Colours};
 use crate::exit::Exit;
 use crate::policy::Policy;
+use crate::policy::layers::Standing;
+use crate::policy::own_files;
 use crate::run::Failure;
 use crate::run::error::{PolicyError, SetupError};
 use crate::run::output::outputs;
@@ -56,7 +59,14 @@ pub(super) fn print_bytes(out: &mut dyn Write, bytes: &[u8]) -> Result<Exit, Fai
 pub(super) fn alone(named: &str, environment: &Environment) -> Result<Policy, Failure> {
     let layer = policy_layers::named_layer(named, &environment.cwd)?;
     let folder = environment.cwd.join(named).parent().map(Path::to_path_buf).unwrap_or_default();
-    let parents =
-        |name: &str| bounded::named_text(&folder.join(name), bounded::CONFIG).map_err(|error| error.to_string());
+    let top = folder.canonicalize().ok().and_then(|folder| checkouts_around(&folder).next().map(Path::to_path_buf));
+    let parents = |_: Standing, name: &str| {
+        let path = folder.join(name);
+        let text = match &top {
+            Some(top) => own_files::text(top, &path, bounded::CONFIG),
+            None => bounded::named_text(&path, bounded::CONFIG),
+        };
+        text.map_err(|error| error.to_string())
+    };
     Ok(Policy::new(&layer, &[], &parents).map_err(|error| PolicyError::Alone(error.into()))?)
 }

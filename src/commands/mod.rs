@@ -36,6 +36,7 @@ use crate::cli::{Cli, Command, completions, man};
 use crate::emit::safe::{brief, escape};
 use crate::exit::Exit;
 use crate::run::Failure;
+use crate::run::output::masking;
 use crate::run::output::signals;
 use crate::settings::Environment;
 use console::print_bytes;
@@ -48,7 +49,7 @@ pub async fn run(command: Command, environment: &Environment, out: &mut dyn Writ
     match outcome {
         Ok(exit) => exit,
         Err(failure) => {
-            let failure = signals::or_interrupted(failure);
+            let failure = masking::in_failure(signals::or_interrupted(failure), environment);
             let mut text = format!("error: {}\n", escape(&brief(&failure.error.message)));
             if let Some(hint) = &failure.error.hint {
                 text.push_str(&format!("  {}\n", escape(&brief(hint))));

@@ -132,16 +132,16 @@ impl Policy {
     }
 }
 
-/// Reads the text of a file that another one extends, by the path as written; the error says why it cannot be read. The
-/// digest is checked here.
-pub type Parents<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+/// Reads the text of a file that another one of this standing extends, by the path as written; the error says why it
+/// cannot be read. The digest is checked here.
+pub type Parents<'a> = &'a dyn Fn(Standing, &str) -> Result<String, String>;
 
 /// Reads no file: for texts that are at hand whole.
 ///
 /// # Errors
 ///
 /// Always.
-pub fn no_parents(_: &str) -> Result<String, String> {
+pub fn no_parents(_: Standing, _: &str) -> Result<String, String> {
     Err("files cannot be extended here".to_owned())
 }
 
@@ -156,7 +156,14 @@ fn read_below(text: &LayerText, parents: Parents<'_>, depth: usize) -> Result<Ve
     if depth > 8 {
         return Err(failed("more than eight levels of `extends`".to_owned()));
     }
-    let file = PolicyFile::parse(&text.name, &text.text)?;
+    // Any file may be named by a repository's: what is in it is not shown, nor its digest.
+    let is_hidden = text.standing == Standing::Repository && depth > 0;
+    let file = PolicyFile::parse(&text.name, &text.text).map_err(|error| match is_hidden {
+        true => {
+            Diagnostic::at(&text.name, error.span, "it is not a policy (`qwen policy check --policy FILE` says why)")
+        }
+        false => error,
+    })?;
     let extends = file.extends.clone();
     let layer = Layer::new(&text.name, &text.text, text.standing, file)?;
     let parent = match extends {
@@ -169,10 +176,14 @@ fn read_below(text: &LayerText, parents: Parents<'_>, depth: usize) -> Result<Ve
             parent
         }
         Some(Extends::File { file, sha256 }) => {
-            let content = parents(&file).map_err(|why| failed(format!("{file} cannot be read: {why}")))?;
+            let content =
+                parents(text.standing, &file).map_err(|why| failed(format!("{file} cannot be read: {why}")))?;
             let found = digest::sha256(content.as_bytes());
             if !found.eq_ignore_ascii_case(&sha256) {
-                return Err(failed(format!("{file} has the digest {found}, not {sha256}")));
+                return Err(failed(match text.standing {
+                    Standing::Operator => format!("{file} has the digest {found}, not {sha256}"),
+                    Standing::Repository => format!("{file} has another digest than {sha256}"),
+                }));
             }
             LayerText { name: file, text: content, standing: text.standing }
         }
@@ -400,13 +411,13 @@ mod tests {
         let child = operator(&format!(
             "extends: {{file: base.yaml, sha256: {sum}}}\ntools: {{allow: [glob, read_file], deny: [task]}}"
         ));
-        let find = |name: &str| (name == "base.yaml").then(|| parent.to_owned()).ok_or_else(String::new);
+        let find = |_: Standing, name: &str| (name == "base.yaml").then(|| parent.to_owned()).ok_or_else(String::new);
         let layers = read(&child, &find).unwrap();
         assert_eq!(layers.len(), 1);
         let allow: Vec<_> = layers[0].rules.tools.allow.iter().flatten().map(|rule| rule.value.as_str()).collect();
         let deny: Vec<_> = layers[0].rules.tools.deny.iter().map(|rule| rule.at.source.as_str()).collect();
         assert_eq!((allow, deny), (vec!["glob", "read_file"], vec!["base.yaml:2", "p.yaml:3"]));
-        let changed = |_: &str| Ok(format!("{parent}#"));
+        let changed = |_: Standing, _: &str| Ok(format!("{parent}#"));
         assert!(read(&child, &changed).unwrap_err().to_string().contains("digest"));
     }
 

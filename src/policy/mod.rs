@@ -31,6 +31,7 @@ pub(crate) mod mcp;
 pub(crate) mod names;
 pub mod needs;
 mod operator;
+pub mod own_files;
 pub mod packages;
 mod paths;
 pub mod programs;

@@ -13,6 +13,7 @@ use super::{Recipe, builtin, params};
 use crate::base::document::yaml;
 use crate::base::{Code, Diagnostic, Location, Span};
 use crate::hidden::is_foreign;
+use crate::policy::own_files;
 
 /// Where recipes are looked for.
 pub struct Library<'a> {
@@ -308,7 +309,12 @@ fn beside(file: &str, named: &Text) -> Result<String, Diagnostic> {
     if named.value.starts_with('/') {
         return Err(outside());
     }
-    params::normalised(&joined).map(|path| path.to_string_lossy()).ok_or_else(outside)
+    let path = params::normalised(&joined).map(|path| path.to_string_lossy()).ok_or_else(outside)?;
+    match own_files::never_read(&path) {
+        None => Ok(path),
+        Some(why) => Err(Diagnostic::new(Code::R008, named.place.clone(), format!("`{}`: {why}", named.value))
+            .help("name a file without secrets in the recipe's directory")),
+    }
 }
 
 /// Reads what is in files of its own: the prompt, the instructions, the schema.

@@ -26,6 +26,10 @@ pub trait World {
     fn standard_input(&self) -> Result<String, String>;
     /// Returns a variable.
     fn variable(&self, name: &str) -> Option<String>;
+    /// Tells whether variables count.
+    fn reads_variables(&self) -> bool {
+        true
+    }
     /// Returns the commands of the project, or why none of its files may be read.
     fn project(&self) -> Result<Project, String>;
     /// Returns the last tag before HEAD; `None` where there is none.
@@ -91,7 +95,15 @@ pub fn bind(params: &BTreeMap<String, Param>, sources: &Sources, world: &dyn Wor
         let flags: Vec<String> = missing.iter().map(|(name, _)| format!("--param {name}=…")).collect();
         let noun = if missing.len() == 1 { "a parameter is" } else { "parameters are" };
         let error = usage(Code::P001, format!("{noun} missing: {}", lines.join("; ")));
-        errors.insert(0, error.help(format!("add {}", flags.join(" "))));
+        let untaken = missing.iter().any(|(_, param)| param.env.is_some()) && !world.reads_variables();
+        let why = match untaken {
+            true => {
+                "; the recipe is of a checkout that is not trusted, so it takes nothing from the environment \
+                 (`qwen policy trust`, or --trust-checkout)"
+            }
+            false => "",
+        };
+        errors.insert(0, error.help(format!("add {}{why}", flags.join(" "))));
     }
     if errors.is_empty() { Ok(bound) } else { Err(errors) }
 }

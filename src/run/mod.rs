@@ -43,6 +43,7 @@ use error::SetupError;
 use finish::outcome;
 use one::{Begun, milliseconds_since};
 use output::emitter::Emitter;
+use output::masking;
 use output::outputs::{self, Streams};
 use output::signals::{self, Signals};
 use place::Place;
@@ -90,7 +91,8 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
     let work = async {
         let (session, place) = begun?;
         let begun = Begun { id: &id, started: at, session, emitter: &emitter, stage: &stage, lent: None };
-        work(arguments, environment, place, &begun).await
+        let done = work(arguments, environment, place, &begun).await;
+        done.map_err(|failure| masking::in_failure(failure, environment))
     };
     let finished = until_signal(work, signals.as_mut(), &emitter).await;
     let exit = one::finish(finished, stage.get(), &emitter, started).await;

@@ -9,6 +9,7 @@ use crate::base::{Diagnostic, Span};
 use crate::bounded;
 use crate::checkouts::Around;
 use crate::git::trusted::{committed_in_checkout, configuration_came_along};
+use crate::policy::own_files;
 
 use super::account::home_came_unpacked;
 use super::environment::Environment;
@@ -138,7 +139,11 @@ fn read(path: &Path, checkout: Option<&Path>, shown: &str) -> Result<Option<Stri
         message,
     };
     let read = match checkout {
-        Some(checkout) => bounded::text_below(checkout, path, bounded::CONFIG),
+        // Of a trusted checkout: the one file for secrets that is read.
+        Some(checkout) if path.file_name().is_some_and(|name| name == ".env") => {
+            bounded::text_below(checkout, path, bounded::CONFIG)
+        }
+        Some(checkout) => own_files::text(checkout, path, bounded::CONFIG),
         None => bounded::regular_text(path, bounded::CONFIG),
     };
     bounded::optional(read).map_err(|error| problem(format!("cannot be read: {error}")))

@@ -22,6 +22,9 @@ const DESCRIPTION: usize = 100;
 /// Maximum skills, and agents, of a project.
 pub const MOST: usize = 200;
 
+/// Says why a file of the workspace must not be shown to the model.
+pub type MayRead<'a> = &'a dyn Fn(&RelPath) -> Result<(), String>;
+
 /// The tool, with the available skills.
 pub struct Skill {
     skills: Vec<Known>,
@@ -36,8 +39,8 @@ struct Known {
 
 impl Skill {
     /// Finds the skills of the workspace and of the user; the workspace's come first. `None` if there are none. The
-    /// warnings say which are left out.
-    pub fn find(workspace: &Workspace, home: Option<&Path>) -> (Option<Skill>, Vec<String>) {
+    /// warnings say which are left out. `may_read` says why a file of the workspace must not be shown.
+    pub fn find(workspace: &Workspace, home: Option<&Path>, may_read: MayRead<'_>) -> (Option<Skill>, Vec<String>) {
         let mut warnings = Vec::new();
         let folder = RelPath::new(FOLDER).expect("it is a path below the root");
         let names = match workspace.leads_out(&folder) {
@@ -54,7 +57,9 @@ impl Skill {
                 warnings.push(leads_out(&file.to_string()));
                 return None;
             }
-            match text_of(workspace.entry_within(&file, bounded::CONFIG)).transpose() {
+            let readable =
+                may_read(&file).and_then(|()| text_of(workspace.entry_within(&file, bounded::CONFIG)).transpose());
+            match readable {
                 Ok(text) => Known::new(name, &text?, None, "", &mut warnings),
                 Err(why) => {
                     warnings.push(format!("{} left out: {why}", file.to_string_lossy()));
@@ -249,7 +254,7 @@ mod tests {
             (".qwen/skills/a b/SKILL.md", text),
             (".qwen/skills/empty/", b""),
         ]);
-        let skill = Skill::find(&project.workspace, None).0.unwrap();
+        let skill = Skill::find(&project.workspace, None, &|_| Ok(())).0.unwrap();
         assert_eq!(skill.description(), "Load the project's instructions for a task. release: How we release");
         let mut toolbox = Toolbox::default();
         toolbox.add(skill);
@@ -267,14 +272,14 @@ mod tests {
         let project = Project::new(&[(".qwen/skills/small/SKILL.md", b"s"), (".qwen/skills/huge/SKILL.md", b"")]);
         let huge = std::fs::File::options().write(true).open(project.folder.path().join(".qwen/skills/huge/SKILL.md"));
         huge.unwrap().set_len(1 << 32).unwrap();
-        let (skill, warnings) = Skill::find(&project.workspace, Some(project.folder.path()));
+        let (skill, warnings) = Skill::find(&project.workspace, Some(project.folder.path()), &|_| Ok(()));
         assert_eq!(skill.unwrap().parameters()["properties"]["skill"]["enum"], json!(["small"]));
         assert_eq!(warnings, [".qwen/skills/huge/SKILL.md left out: it is larger than 1 MiB"]);
     }
 
     #[test]
     fn without_skills_there_is_no_tool() {
-        assert!(Skill::find(&Project::new(&[]).workspace, None).0.is_none());
+        assert!(Skill::find(&Project::new(&[]).workspace, None, &|_| Ok(())).0.is_none());
     }
 
     #[test]
@@ -289,7 +294,7 @@ mod tests {
             (".qwen/skills/same/SKILL.md", &hooked),
             (".qwen/skills/hooked/SKILL.md", &hooked),
         ]);
-        let (skill, warnings) = Skill::find(&project.workspace, Some(home.folder.path()));
+        let (skill, warnings) = Skill::find(&project.workspace, Some(home.folder.path()), &|_| Ok(()));
         assert_eq!(skill.unwrap().parameters()["properties"]["skill"]["enum"], json!(["same", "mine"]));
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].starts_with("~/.qwen/skills/hooked/SKILL.md left out: hooks"), "{warnings:?}");

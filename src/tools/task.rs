@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::skill::{MOST, text_of};
+use super::skill::{MOST, MayRead, text_of};
 use super::{Call, CallFuture, Effects, ToolContext, ToolError, Toolbox, TypedTool};
 use crate::bounded;
 use crate::path::{RelPath, Tree as _};
@@ -136,11 +136,14 @@ impl AgentFile {
     }
 
     /// Returns the agents of a workspace and of the user by name, and errors of files that are not agents. If both have
-    /// a name, the workspace's counts.
-    pub fn find(workspace: &Workspace, home: Option<&Path>) -> (Vec<AgentFile>, Vec<String>) {
+    /// a name, the workspace's counts. `may_read` says why a file of the workspace must not be shown.
+    pub fn find(workspace: &Workspace, home: Option<&Path>, may_read: MayRead<'_>) -> (Vec<AgentFile>, Vec<String>) {
         let own = |name: &str| {
             let path = RelPath::new(format!("{FOLDER}/{name}"))?;
-            text_of(workspace.entry_within(&path, bounded::CONFIG))
+            match may_read(&path) {
+                Ok(()) => text_of(workspace.entry_within(&path, bounded::CONFIG)),
+                Err(why) => Some(Err(format!("left out: {why}"))),
+            }
         };
         let folder = RelPath::new(FOLDER).expect("it is a path below the root");
         if workspace.leads_out(&folder) {
@@ -313,7 +316,7 @@ mod tests {
             (".qwen/agents/mine.md", b"---\nmodel: qwen-max\n---\nYou are mine.\n"),
             (".qwen/agents/none.md", b""),
         ]);
-        let (agents, warnings) = AgentFile::find(&project.workspace, Some(home.folder.path()));
+        let (agents, warnings) = AgentFile::find(&project.workspace, Some(home.folder.path()), &|_| Ok(()));
         assert_eq!(
             agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>(),
             ["list", "mine", "plain", "reviewer"]
@@ -336,7 +339,7 @@ mod tests {
         let project = Project::new(&[(".qwen/agents/small.md", b"You do things.\n"), (".qwen/agents/huge.md", b"")]);
         let huge = std::fs::File::options().write(true).open(project.folder.path().join(".qwen/agents/huge.md"));
         huge.unwrap().set_len(1 << 32).unwrap();
-        let (agents, warnings) = AgentFile::find(&project.workspace, None);
+        let (agents, warnings) = AgentFile::find(&project.workspace, None, &|_| Ok(()));
         assert_eq!(agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>(), ["small"]);
         assert_eq!(warnings, [".qwen/agents/huge.md: it is larger than 1 MiB"]);
     }

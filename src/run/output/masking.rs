@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::policy::Policy;
 use crate::policy::redact::{self, Secrets};
-use crate::run::error::SetupError;
+use crate::run::error::{Failure, SetupError};
 use crate::run::recipe::Active;
 use crate::secret::Secret;
 use crate::settings::Environment;
@@ -42,6 +42,16 @@ pub fn published(text: &str, policy: &Policy, secrets: &Secrets) -> String {
         true => secrets.hide(text).into_owned(),
         false => text.to_owned(),
     }
+}
+
+/// Masks the secrets of the environment in an error: it may quote a file that was read before any policy.
+pub fn in_failure(mut failure: Failure, environment: &Environment) -> Failure {
+    if let Ok(secrets) = Secrets::new(&secret_variables(environment, None, None), &[]) {
+        let hide = |text: &str| secrets.hide(text).into_owned();
+        failure.error.message = hide(&failure.error.message);
+        failure.error.hint = failure.error.hint.as_deref().map(hide);
+    }
+    failure
 }
 
 /// Collects the secrets that a command without a model looks for.

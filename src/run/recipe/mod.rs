@@ -30,6 +30,7 @@ use crate::git::repository::Repository;
 use crate::git::trusted::TrustedTree;
 use crate::path::RelPath;
 use crate::policy::file::{Delivery, UntrustedInput};
+use crate::policy::own_files;
 use crate::policy::{Denial, Policy};
 use crate::recipe::complete::complete;
 use crate::recipe::file::{Given, OutputKind, ParamType, RequiredGit, Text};
@@ -99,7 +100,8 @@ impl RecipeContext<'_> {
     pub fn with_library<T>(&self, call: impl FnOnce(&Library<'_>) -> T) -> T {
         let folder = self.top.join(FOLDER);
         let project = |name: &str| match self.source() {
-            Source::Disk => read_inside(&folder, name),
+            Source::Disk => bounded::optional(own_files::read(self.top, &folder.join(name), bounded::CONFIG))
+                .map_err(|error| error.to_string()),
             Source::Commit(tree) => tree.read(&format!("{FOLDER}/{name}")).map_err(|error| error.to_string()),
             Source::Nowhere => Ok(None),
         };
@@ -121,22 +123,9 @@ impl RecipeContext<'_> {
             project: &project,
             project_names: &names,
             project_first: self.counts(),
-            named: &|path| self.trusted.read_named(self.top, path),
+            named: &|path| self.trusted.read_for_recipe(self.top, path),
         })
     }
-}
-
-/// Reads a file below a directory; `None` where there is none. A link that leaves the directory is an error.
-fn read_inside(folder: &Path, name: &str) -> Result<Option<Vec<u8>>, String> {
-    let read = || {
-        let folder = folder.canonicalize()?;
-        let file = folder.join(name).canonicalize()?;
-        match file.starts_with(&folder) {
-            true => bounded::regular(&file, bounded::CONFIG),
-            false => Err(std::io::Error::other("it is a link that points outside the directory of recipes")),
-        }
-    };
-    bounded::optional(read()).map_err(|error| error.to_string())
 }
 
 /// Finds the recipe that the flags name and binds its parameters. Nothing has been sent yet.
@@ -292,6 +281,10 @@ impl World for Outside<'_> {
 
     fn variable(&self, name: &str) -> Option<String> {
         self.surroundings.environment.value(name).filter(|_| self.reads_variables)
+    }
+
+    fn reads_variables(&self) -> bool {
+        self.reads_variables
     }
 
     fn project(&self) -> Result<Project, String> {

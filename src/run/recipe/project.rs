@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::bounded;
+use crate::policy::own_files;
 use crate::recipe::project::Project;
 use crate::run::rules::trust::Source;
 
@@ -24,7 +25,7 @@ fn find_in(source: Source<'_>, top: &Path, folder: &str, why_not: &str) -> Resul
             let entries = std::fs::read_dir(top.join(folder)).map_err(|error| error.to_string())?;
             let names: Vec<String> =
                 entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
-            let read = |name: &str| bounded::regular_text(&top.join(below(name)), bounded::CONFIG).ok();
+            let read = |name: &str| own_files::text(top, &top.join(below(name)), bounded::CONFIG).ok();
             Ok(Project::of(&names, &read))
         }
         Source::Commit(tree) => {

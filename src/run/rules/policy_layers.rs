@@ -9,6 +9,7 @@ use crate::policy::Facts;
 use crate::policy::choose::{Candidates, REPOSITORY, Selection};
 use crate::policy::layers::{LayerText, Standing};
 use crate::policy::lists::ToolLists;
+use crate::policy::own_files;
 use crate::policy::{Policy, check};
 use crate::workspace::disk::Disk;
 
@@ -77,7 +78,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<PolicySelection, Failure> {
         }
         None => (None, None),
     };
-    let machine = sources.machine.display().to_string();
+    let (machine, names_changed) = (sources.machine.display().to_string(), named_in_tree.is_some());
     let committed = match &trusted.tree {
         Some(_) => trusted.read_text(sources.top, REPOSITORY)?,
         None => None,
@@ -105,7 +106,16 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<PolicySelection, Failure> {
         }
         Some(_) | None => sources.top.join(".qwen"),
     };
-    let parents = |name: &str| trusted.named_text(sources.top, &folder.join(name));
+    let of_tree = if names_changed { folder.clone() } else { sources.top.join(".qwen") };
+    let is_foreign = !trusted.checkout && trusted.tree.is_none() && folder.starts_with(sources.top);
+    let in_tree = |folder: &Path, name: &str| {
+        own_files::text(sources.top, &folder.join(name), bounded::CONFIG).map_err(|error| error.to_string())
+    };
+    let parents = |standing: Standing, name: &str| match standing {
+        Standing::Operator if !is_foreign => trusted.named_text(sources.top, &folder.join(name)),
+        Standing::Operator => in_tree(&folder, name),
+        Standing::Repository => in_tree(&of_tree, name),
+    };
     let policy = Policy::new(&first, &narrowing, &parents).map_err(|error| PolicyError::Layers(error.into()))?;
     let policy = sources.lists.apply(&policy).for_workspace(&Disk, sources.top);
     let open = LayerText::builtin("open").expect("it is a built-in policy");
@@ -175,6 +185,6 @@ fn machine_policy(path: &Path) -> Result<Option<String>, PolicyError> {
 }
 
 fn in_checkout(top: &Path, path: &Path) -> Result<Option<String>, PolicyError> {
-    bounded::optional(bounded::text_below(top, path, bounded::CONFIG))
+    bounded::optional(own_files::text(top, path, bounded::CONFIG))
         .map_err(|cause| PolicyError::Checkout { path: path.display().to_string(), cause })
 }

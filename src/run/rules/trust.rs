@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use crate::bounded;
+use crate::checkouts::checkouts_around;
 use crate::git::trusted::{self, TrustedTree};
 use crate::policy::glob::{Glob, fold};
+use crate::policy::own_files;
 use crate::policy::protected::never_read;
 use crate::settings::Environment;
 use crate::workspace::ignore::TrustedIgnores;
@@ -166,6 +168,19 @@ impl Trusted {
             (NamedFile::OnDisk, _) => {
                 bounded::optional(bounded::named(path, bounded::PROMPT)).map_err(|error| error.to_string())
             }
+        }
+    }
+
+    /// Reads a recipe that the command line names by its path, or a file that such a recipe names. In a checkout, whoever
+    /// wrote it chose the name.
+    pub fn read_for_recipe(&self, top: &Path, path: &Path) -> Result<Option<Vec<u8>>, String> {
+        let folder = path.parent().and_then(|folder| folder.canonicalize().ok()).unwrap_or_default();
+        let checkout = below(top, path).map(|_| top).or_else(|| checkouts_around(&folder).next());
+        match (self.named(top, path)?, checkout) {
+            (NamedFile::OnDisk, Some(checkout)) => {
+                bounded::optional(own_files::read(checkout, path, bounded::PROMPT)).map_err(|error| error.to_string())
+            }
+            (NamedFile::OnDisk | NamedFile::InCommit(_), _) => self.read_named(top, path),
         }
     }
 

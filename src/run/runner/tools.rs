@@ -67,9 +67,21 @@ pub async fn tools(options: &ToolOptions<'_>, workspace: &Arc<Workspace>, runner
         found.registry.add(search);
     }
     let home = Some(Path::new(options.home)).filter(|home| home.is_absolute());
+    let (of_home, included) = (options.home.to_owned(), options.included.to_vec());
+    let rules = facts::facts(workspace, of_home, PathBuf::new(), included, GitFacts::default());
+    // What is elsewhere in the workspace is judged as if the model read it.
+    let may_read = |path: &RelPath| {
+        let named = path.under(workspace.root());
+        match named.canonicalize() {
+            Ok(real) if real != named => {
+                options.policy.may_read(path, &rules).map_err(|denial| format!("the policy: {}", denial.reason))
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    };
     if !options.bare && !options.policy.denies_tool(ToolId::Skill.name()) {
         let (skill, wrong) = match options.project {
-            Source::Disk => Skill::find(workspace, home),
+            Source::Disk => Skill::find(workspace, home, &may_read),
             Source::Commit(_) | Source::Nowhere => {
                 let files = of_commit(options, workspace, ".qwen/skills", "/SKILL.md");
                 Skill::of(files.into_iter().filter_map(|(path, text)| Some((path, text.ok()?))).collect(), home)
@@ -82,7 +94,7 @@ pub async fn tools(options: &ToolOptions<'_>, workspace: &Arc<Workspace>, runner
     }
     if !options.bare && !options.policy.denies_tool(ToolId::Task.name()) {
         let (agents, wrong) = match options.project {
-            Source::Disk => AgentFile::find(workspace, home),
+            Source::Disk => AgentFile::find(workspace, home, &may_read),
             Source::Commit(_) | Source::Nowhere => {
                 AgentFile::of(of_commit(options, workspace, ".qwen/agents", ".md"), workspace, home)
             }

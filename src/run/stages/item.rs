@@ -244,7 +244,16 @@ async fn load(
                 |recipe: &Recipe| recipe::bind_item(recipe.clone(), arguments, &surroundings, values, (id, time));
             Ok(recipe.map(bind).transpose()?)
         }
-        None => recipe::load(arguments, &surroundings, id, time).await,
+        None => {
+            let active = recipe::load(arguments, &surroundings, id, time).await?;
+            if let Some(active) = &active {
+                let git = repository.map(facts::git_facts).unwrap_or_default();
+                let included = shared.included.clone();
+                let facts = facts::facts(&shared.place.workspace, shared.home(), PathBuf::new(), included, git);
+                surroundings.require_readable(&active.recipe, &shared.policy.policy, &facts)?;
+            }
+            Ok(active)
+        }
     }
 }
 
