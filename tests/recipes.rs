@@ -479,11 +479,11 @@ fn a_secret_reaches_the_variables_of_a_command_and_nothing_else() {
         .file("show.sh", "echo \"token is $TOKEN\"\n")
         .env("THE_TOKEN", secret)
         .policy(&policy(""));
-    let outcome = project.run(&["--recipe", "fix"]);
+    let outcome = project.run(&["--trust-checkout", "--recipe", "fix"]);
     assert_eq!(outcome.code, 60, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("shell: {env: {pass: [TOKEN]}}"), "{}", outcome.stderr);
     let project = project.policy(&policy("  env: {pass: [TOKEN]}\n"));
-    let outcome = project.run(&["--recipe", "fix", "--events-file", "../events.jsonl"]);
+    let outcome = project.run(&["--trust-checkout", "--recipe", "fix", "--events-file", "../events.jsonl"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let sent = project.server().messages(0);
     assert!(sent.contains("token is [redacted:SECRET_TOKEN]"), "{sent}");

@@ -139,28 +139,14 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
         if rest.starts_with('{') && arguments.is_empty() {
             return object(text, at, name);
         }
-        if let Some((value, end)) = value_for_name(text, at)
-            && let Some(key) = unnamed(&required, &properties, &arguments, "")
+        if let Some((key, value, end)) =
+            value_for_name(text, at, |key| unnamed(&required, &properties, &arguments, key))
         {
             arguments.insert(key.to_owned(), typed(value, properties.get(key)));
             at = end;
             continue;
         }
-        let named = tag(text, at, "<parameter").map(|(key, start)| (key.to_owned(), start));
-        let unnamed = || {
-            if let Some((key, start)) = name_before_value(text, at, &properties) {
-                return Some((key.to_owned(), start));
-            }
-            let start = at + rest.strip_prefix("<parameter>").map(|_| "<parameter>".len())?;
-            Some((unnamed(&required, &properties, &arguments, rest)?.to_owned(), start))
-        };
-        // `<content>…</content>` instead of `<parameter=content>…</parameter>`.
-        let nested = || {
-            let (key, start) = own_tag(text, at)?;
-            properties.contains_key(key).then(|| (key.to_owned(), start))
-        };
-        let is_nested = named.is_none() && own_tag(text, at).is_some_and(|(key, _)| properties.contains_key(key));
-        let Some((key, start)) = named.or_else(nested).or_else(unnamed) else {
+        let Some((key, start, is_nested)) = parameter(text, at, &required, &properties, &arguments) else {
             let near: String = rest.chars().take(30).collect();
             return XmlCall::Bad { name, problem: format!("expected `<parameter=` or `</function>`, found `{near}`") };
         };
@@ -184,6 +170,29 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
     }
 }
 
+/// Reads the tag at the beginning of a parameter; returns its name, where its value begins, and whether the tag is named like
+/// it: `<content>…</content>` instead of `<parameter=content>…</parameter>`.
+fn parameter(
+    text: &str,
+    at: usize,
+    required: &[&str],
+    properties: &Map<String, Value>,
+    arguments: &Map<String, Value>,
+) -> Option<(String, usize, bool)> {
+    if let Some((key, start)) = tag(text, at, "<parameter") {
+        return Some((key.to_owned(), start, false));
+    }
+    if let Some((key, start)) = own_tag(text, at).filter(|(key, _)| properties.contains_key(*key)) {
+        return Some((key.to_owned(), start, true));
+    }
+    if let Some((key, start)) = name_before_value(text, at, properties) {
+        return Some((key.to_owned(), start, false));
+    }
+    let rest = &text[at..];
+    let start = at + rest.strip_prefix("<parameter>").map(|_| "<parameter>".len())?;
+    Some((unnamed(required, properties, arguments, rest)?.to_owned(), start, false))
+}
+
 /// Reads `<parameter>KEY</parameter>` with the tag of the value behind it; returns the key and where the value begins.
 fn name_before_value<'a>(text: &'a str, at: usize, properties: &Map<String, Value>) -> Option<(&'a str, usize)> {
     let (key, behind) = text[at..].strip_prefix("<parameter>")?.split_once("</parameter>")?;
@@ -191,12 +200,19 @@ fn name_before_value<'a>(text: &'a str, at: usize, properties: &Map<String, Valu
     properties.contains_key(key.trim()).then(|| (key.trim(), text.len() - value.len()))
 }
 
-/// Reads `<parameter=VALUE</parameter>`; returns the value and the end of it.
-fn value_for_name(text: &str, at: usize) -> Option<(&str, usize)> {
+/// Reads `<parameter=VALUE</parameter>`; returns the parameter that it can only be, the value and the end of it.
+fn value_for_name<'t, 'r>(
+    text: &'t str,
+    at: usize,
+    unnamed: impl Fn(&str) -> Option<&'r str>,
+) -> Option<(&'r str, &'t str, usize)> {
     let rest = text[at..].strip_prefix("<parameter=")?;
     let value = rest.lines().next()?.split_once("</parameter>")?.0;
     let end = text.len() - rest.len() + value.len() + "</parameter>".len();
-    (!value.is_empty() && !value.contains(['<', '>', '='])).then_some((value.trim_matches('"'), end))
+    if value.is_empty() || value.contains(['<', '>', '=']) {
+        return None;
+    }
+    Some((unnamed("")?, value.trim_matches('"'), end))
 }
 
 /// Returns the parameter that a value without a name can only be: the one that is missing, or behind it where to look; behind

@@ -12,12 +12,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use regex::Regex;
 
 use super::shapes::SHAPES;
-use super::spellings::spellings;
+use super::spellings::{SHORTEST, spellings};
 use crate::change::{Change, Entry, diff};
 use crate::path::RelPath;
-
-/// The shortest value of a variable that counts.
-pub(super) const SHORTEST: usize = 8;
 
 /// What a placeholder looks like.
 const PLACEHOLDER: &str = r"\[redacted:(?-u:[A-Za-z0-9_.-]{1,200})\]";
@@ -382,6 +379,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::base::digest::hex;
+    use crate::policy::spellings::in_lines;
 
     fn secrets() -> Secrets {
         secrets_of(&["ACME-[A-Z0-9]{20}".to_owned()])
@@ -408,6 +407,23 @@ mod tests {
         for (text, settled) in [("a b", 2), ("a\u{3000}b", 4), ("\u{a0}", 2), ("字", 0)] {
             assert_eq!(secrets.settled(text, 100), settled, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_long_secret_is_masked_as_programs_write_it() {
+        let value = format!("/+ä:{}", "long secret ".repeat(9));
+        let secrets = Secrets::new(&BTreeMap::from([("LONG_TOKEN".to_owned(), format!("x{value}"))]), &[]).unwrap();
+        let value = format!("x{}", value.trim_end());
+        let base64 = base64::engine::general_purpose::STANDARD.encode(&value);
+        let python = r"x/+\u00e4:long secret long secret";
+        let percent: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();
+        let percent =
+            percent.replace("%2F", "%2f").replace("%2B", "%2b").replace("%C3%A4", "%c3%a4").replace("%3A", "%3a");
+        for text in [in_lines(&base64, 76), in_lines(&base64, 64), in_lines(&hex(value.as_bytes()), 60), percent] {
+            let (masked, count) = mask(&secrets, format!("a {text} b"));
+            assert!(count == 1 && masked.len() < 40, "{masked}");
+        }
+        assert!(spellings(&value).iter().any(|(_, text)| text.starts_with(python)));
     }
 
     #[test]

@@ -76,10 +76,7 @@ impl Call for WriteCall {
             };
             let old = existing.and_then(|content| Decoded::from_bytes(content));
             let file = old.clone().unwrap_or_else(Decoded::new_file);
-            let given = match cx.text_tools {
-                true => without_fence(&self.path, old.as_ref().map(|old| old.text.as_str()), &self.content),
-                false => Cow::Borrowed(self.content.as_str()),
-            };
+            let given = given(cx.text_tools, &self, old.as_ref());
             // A file without a line end says nothing about how it would end its lines.
             let text = match old.as_ref().filter(|old| old.text.contains('\n')) {
                 Some(old) => as_before(&old.text, &given),
@@ -125,13 +122,16 @@ impl Call for WriteCall {
     }
 }
 
-/// Takes off the Markdown fence that a small model puts around a whole file, unless the file is one that may begin so.
-fn without_fence<'t>(path: &Path, before: Option<&str>, content: &'t str) -> Cow<'t, str> {
+/// Returns the content of a call. The Markdown fence that a small model puts around a whole file is taken off, unless the
+/// file is one that may begin so.
+fn given<'t>(text_tools: bool, call: &'t WriteCall, before: Option<&Decoded>) -> Cow<'t, str> {
+    let WriteCall { path, content } = call;
     let is_fenced = |text: &str| text.trim_start().starts_with(['`', '~']);
     let is_markdown = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"));
     let info = content.trim_start().trim_start_matches(['`', '~']).lines().next().unwrap_or_default();
-    let may_begin_so = before.is_some_and(is_fenced) || (is_markdown && !["", "md", "markdown"].contains(&info));
-    match unfenced(content).filter(|_| !may_begin_so) {
+    let may_begin_so = before.is_some_and(|before| is_fenced(&before.text))
+        || (is_markdown && !["", "md", "markdown"].contains(&info));
+    match unfenced(content).filter(|_| text_tools && !may_begin_so) {
         Some(inner) => Cow::Owned(format!("{inner}\n")),
         None => Cow::Borrowed(content),
     }

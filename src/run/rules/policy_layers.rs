@@ -72,10 +72,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<PolicySelection, Failure> {
     let trusted = sources.trusted;
     let (named, named_in_tree) = match sources.named {
         Some(named) if named.starts_with("builtin:") => (Some(named_layer(named, sources.cwd)?), None),
-        Some(named) => {
-            let (text, in_tree) = named_file(named, sources)?;
-            (Some(text), in_tree)
-        }
+        Some(named) => named_file(named, sources).map(|(text, in_tree)| (Some(text), in_tree))?,
         None => (None, None),
     };
     let (machine, names_changed) = (sources.machine.display().to_string(), named_in_tree.is_some());
