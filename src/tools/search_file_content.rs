@@ -171,10 +171,13 @@ impl Other {
     }
 }
 
+/// Lines by their file.
+type Lined = Vec<(RelPath, Vec<Line>)>;
+
 /// What a search found.
 struct Matches {
     /// The lines by file, at most one more than are shown.
-    lines: Vec<(RelPath, Vec<Line>)>,
+    lines: Lined,
     /// There are more than are shown.
     is_cut: bool,
     /// All matches then, if they were counted, up to [`COUNTED`].
@@ -188,7 +191,7 @@ struct Matches {
 impl Matches {
     /// Searches; a pattern that finds nothing as a regular expression is searched as text, as `#[test]` or `a[0]`.
     fn find(
-        search: &dyn Fn(&Regex, usize) -> Result<Vec<(RelPath, Vec<Line>)>, ToolError>,
+        search: &dyn Fn(&Regex, usize) -> Result<Lined, ToolError>,
         regex: &Regex,
         other: &Other,
         (most, counted): (usize, bool),
@@ -265,7 +268,7 @@ fn search_all(
     regex: &Regex,
     most: usize,
     cancelled: &AtomicBool,
-) -> Result<Vec<(RelPath, Vec<Line>)>, ToolError> {
+) -> Result<Lined, ToolError> {
     let next = AtomicUsize::new(0);
     let progress = Mutex::new(Progress::default());
     let enough = AtomicBool::new(false);

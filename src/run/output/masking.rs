@@ -47,9 +47,9 @@ pub fn published(text: &str, policy: &Policy, secrets: &Secrets) -> String {
 /// Masks the secrets of the environment in an error: it may quote a file that was read before any policy.
 pub fn in_failure(mut failure: Failure, environment: &Environment) -> Failure {
     if let Ok(secrets) = Secrets::new(&secret_variables(environment, None, None), &[]) {
-        let hide = |text: &str| secrets.hide(text).into_owned();
-        failure.error.message = hide(&failure.error.message);
-        failure.error.hint = failure.error.hint.as_deref().map(hide);
+        for text in std::iter::once(&mut failure.error.message).chain(failure.error.hint.as_mut()) {
+            *text = secrets.hide(text).into_owned();
+        }
     }
     failure
 }
