@@ -23,7 +23,7 @@ pub struct FindingMark {
 }
 
 impl FindingMark {
-    /// Returns the last line of a comment; `None` as [`written`] says.
+    /// Returns the last line of a comment; `None` if a part has characters that no mark may have.
     pub fn write(&self) -> Option<String> {
         let FindingMark { fingerprint, rule_id, lines, severity, confidence } = self;
         let values = [fingerprint, rule_id, &lines.to_string(), severity, confidence];
