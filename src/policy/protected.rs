@@ -57,13 +57,13 @@ const PROTECTED: [&str; 7] = [
     ".git .gitmodules .gitattributes .lfsconfig .githooks .husky .huskyrc .hg .hgrc .jj .sl .svn .pre-commit-config.yaml \
      .pre-commit-hooks.yaml .overcommit.yml .overcommit captainhook.json grumphp.yml .simple-git-hooks.json simple-git-hooks.json \
      codeowners owners_aliases .mergify.yml .kodiak.toml .pullapprove.yml .bulldozer.yml .policy.yml .dependabot .renovaterc \
-     renovate.json renovate.json5 .trunk",
+     .renovaterc.json .renovaterc.json5 renovate.json renovate.json5 .mergify .coderabbit.yaml .trunk",
     // Builds of a server.
     ".github .gitlab .gitea .forgejo .circleci .buildkite .woodpecker .semaphore .builds .tekton .teamcity .azure-pipelines .azuredevops \
      .harness .prow .zuul.d zuul.d .jenkins .screwdriver .pipelines .concourse .vela .taskcluster.yml .drone.star .drone.jsonnet \
      .cirrus.star .build.yml .build.yaml azure-pipelines jenkinsfile jenkinsfile.groovy jenkinsfile.ci jenkinsfile.cd jenkinsfile.pr \
      jenkinsfile.release jenkinsfile.nightly jenkinsfile.deploy wercker.yml .scrutinizer.yml codeship-services.yml codeship-steps.yml bitrise.yml \
-     codemagic.yaml netlify.toml amplify.yml heroku.yml",
+     codemagic.yaml codefresh.yml bamboo-specs netlify.toml amplify.yml heroku.yml",
     // Editors, and machines made for one.
     ".vscode .vscode-server .idea .devcontainer .devcontainer.json .fleet .zed .nova .vs .theia .helix .lapce .idx .run .codesandbox \
      .stackblitzrc .externaltoolbuilders .exrc .vimrc .gvimrc .lvimrc .vim .nvimrc .nvim.lua .nvim .dir-locals.el .dir-locals-2.el .emacs \
@@ -75,13 +75,13 @@ const PROTECTED: [&str; 7] = [
      .tabnine .copilot .amp .factory .crush .crush.json crush.json crush.md .rules warp.md .warp .qoder .codebuddy codebuddy.md .iflow iflow.md \
      replit.md .sourcegraph",
     // Package managers, version managers and build tools, for what they load before all else.
-    ".npmrc .pypirc .pip pip.conf pip.ini .condarc .gemrc .bazelrc .bazeliskrc .pnpmfile.cjs .pnpmfile.mjs .tool-versions .mise .miserc.toml \
+    ".npmrc .pypirc .pip pip.conf pip.ini .condarc .gemrc .bazelrc .bazeliskrc .bazelversion .jvmopts .sbtopts .sbtrc .pnpmfile.cjs .pnpmfile.mjs .tool-versions .mise .miserc.toml \
      .rtx.toml sitecustomize.py usercustomize.py .wgetrc .curlrc",
     // Shells, and what reads the environment from a directory.
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .bashenv .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .mkshrc \
      .cshrc .tcshrc .login .logout .inputrc .envrc .direnvrc .direnv .autoenv.zsh .autoenv .screenrc .tmux.conf",
     // Interpreters and debuggers.
-    ".gdbinit .lldbinit .pdbrc .pdbrc.py .pythonrc .pythonstartup .irbrc .pryrc .psqlrc .sqliterc .rprofile .renviron .ghci .iex.exs .noderc \
+    ".gdbinit .lldbinit .pdbrc .pdbrc.py .pythonrc .pythonstartup .irbrc .pryrc .psqlrc .sqliterc .rprofile .renviron .ghci .iex.exs .erlang .noderc \
      .octaverc .ocamlinit .proverc .pdm-python",
 ];
 
@@ -202,7 +202,7 @@ fn is_like(pattern: &str, name: &str) -> bool {
 pub(crate) fn protected_name(folded: &str) -> Option<&'static str> {
     static NAMES: LazyLock<HashSet<&str>> =
         LazyLock::new(|| PROTECTED.into_iter().flat_map(str::split_whitespace).collect());
-    let mut names = folded.split('/').peekable();
+    let mut names = folded.split(['/', '\\']).peekable();
     while let Some(name) = names.next() {
         let is_kind = |(start, end): &&(&str, &str)| {
             name.strip_prefix(start).is_some_and(|rest| rest.ends_with(end) && rest.len() + start.len() > end.len())

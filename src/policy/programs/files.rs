@@ -476,6 +476,9 @@ fn unzip(call: &mut Call<'_>) -> Result<(), Denial> {
     if operands.iter().any(|word| !word.literal) {
         return Err(call.deny("a word of it is not known"));
     }
+    if archive.text.contains(['*', '?', '[']) {
+        return Err(call.deny(format!("`{}` is expanded by unzip itself: name one archive", archive.text)));
+    }
     call.read(archive);
     let mut folders: Vec<String> = call.values("-d").into_iter().map(|word| word.text).collect();
     let mut rest = rest.iter().map(|word| word.text.as_str());

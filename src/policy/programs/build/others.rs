@@ -157,8 +157,8 @@ pub(super) const TABLES: &[Table] = &[
         options: "~--version ~-h,--help ~-v ~--silent",
         subcommands: &[Table {
             names: "build test check",
-            options: "--fast --pedantic --test --no-run-tests --coverage --bench -j,--jobs=D -v=?D --enable-tests --enable-coverage --test-show-details=D --ta=D --test-arguments=D -w=N --offline --dry-run --only-dependencies --haddock --ghc-options={-Wall|-Werror|-O0|-O2|-Wall*} !--ghc-options=P !--with-compiler=P !--stack-yaml=R !--project-file=R !$--exec=P !--package-db=L !--extra-lib-dirs=L !--build-tool-depends=P !--custom-preprocessor-extensions=P",
-            operands: Operands::Data,
+            options: "--fast --pedantic --test --no-run-tests --coverage --bench -j,--jobs=D -v=?D --enable-tests --enable-coverage --test-show-details=D --ta=D --test-arguments=D -w={ghc|ghc-*} --offline --dry-run --only-dependencies --haddock --ghc-options={-Wall|-Werror|-O0|-O2|-Wall*} !--ghc-options=P !--with-compiler=P !--stack-yaml=R !--project-file=R !$--exec=P !--package-db=L !--extra-lib-dirs=L !--build-tool-depends=P !--custom-preprocessor-extensions=P",
+            operands: Operands::Inside,
             ..TOOL
         }],
         ..GROUP
@@ -369,6 +369,10 @@ fn dune(call: &mut Call<'_>) -> Result<(), Denial> {
     let task = |word: &Word| Some(word.text.strip_prefix('@')?.rsplit(['/', '@']).next()?.to_owned());
     if let Some(name) = call.operands.iter().filter_map(task).find(|name| !call.is_open() && !named(known, name)) {
         return Err(call.deny(format!("the alias `{name}` is not known to be harmless")));
+    }
+    // `(alias deploy)` and `%{…}` are written in a language of their own.
+    if let Some(word) = call.operands.iter().find(|word| !call.is_open() && word.text.contains(['(', '{'])) {
+        return Err(call.deny(format!("`{}` is not known to be harmless", word.text)));
     }
     let path = |word: &Word| Word { text: word.text.trim_start_matches('@').to_owned(), literal: word.literal };
     call.operands.clone().iter().try_for_each(|word| call.inside(&path(word)))

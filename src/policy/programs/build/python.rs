@@ -149,8 +149,8 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "pylint",
         options: "-E,--errors-only -d,--disable=D -e,--enable=D -f,--output-format={text|colorized|parseable|json|json2|msvs|github|no-header} -r,--reports=D -s,--score=D -j,--jobs=D --fail-under=D --fail-on=D --ignore=D --ignore-patterns=D --ignore-paths=D --recursive=D --max-line-length=D --msg-template=D -v,--verbose --py-version=D \
-            --exit-zero --persistent=D --list-msgs --list-msgs-enabled --good-names=D --max-args=D --min-similarity-lines=D --disable-all --from-stdin --clear-cache-post-run=D --confidence=D -h,--help --version --output=W --ignored-modules=D --ignored-classes=D --generated-members=D --extension-pkg-whitelist=N --max-locals=D --max-branches=D --suggestion-mode=D --notes=D --errors-only --source-roots=L \
-            --rcfile={.pylintrc|pylintrc|pyproject.toml|setup.cfg} !--load-plugins=P !$--init-hook=P !--extension-pkg-allow-list=P !--unsafe-load-any-extension=P !--spelling-dict=P",
+            --exit-zero --persistent=D --list-msgs --list-msgs-enabled --good-names=D --max-args=D --min-similarity-lines=D --disable-all --from-stdin --clear-cache-post-run=D --confidence=D -h,--help --version --output=W --ignored-modules=D --ignored-classes=D --generated-members=D --max-locals=D --max-branches=D --suggestion-mode=D --notes=D --errors-only --source-roots=L \
+            --rcfile={.pylintrc|pylintrc|pyproject.toml|setup.cfg} !--load-plugins=P !$--init-hook=P !--extension-pkg-allow-list,--extension-pkg-whitelist=P !--unsafe-load-any-extension=P !--spelling-dict=P",
         ..TOOL
     },
     Table {
@@ -165,6 +165,7 @@ pub(super) const TABLES: &[Table] = &[
         names: "yamllint",
         options: "-d,--config-data=V -f,--format={parsable|standard|colored|github|auto} --list-files -s,--strict --no-warnings -v,--version -h,--help -q \
             -c,--config-file={.yamllint|.yamllint.yml|.yamllint.yaml}",
+        special: Some(yamllint),
         ..TOOL
     },
     Table {
@@ -277,12 +278,20 @@ pub(super) const TABLES: &[Table] = &[
         names: "pip pip3",
         options: "-q,--quiet -v,--verbose -V,--version -h,--help --no-color --offline --no-cache --disable-pip-version-check --no-input !--python=P !--config-file=R !--directory=E !--project=L",
         style: Style::First,
-        subcommands: &[Table {
-            names: "list show freeze check inspect debug help",
-            options: "--format={columns|freeze|json} -o,--outdated -u,--uptodate --all -v -q --tree --local -l --user --not-required -e,--editable --exclude=D --exclude-editable -f,--files --path=L --disable-pip-version-check",
-            operands: Operands::Data,
-            ..TABLE
-        }],
+        subcommands: &[
+            Table {
+                names: "list freeze check inspect debug help",
+                options: "--format={columns|freeze|json} -o,--outdated -u,--uptodate --all -v -q --tree --local -l --user --not-required -e,--editable --exclude=D --exclude-editable --path=L --disable-pip-version-check",
+                operands: Operands::Data,
+                ..TABLE
+            },
+            Table {
+                names: "show",
+                options: "-f,--files -v -q --disable-pip-version-check",
+                operands: Operands::Data,
+                ..TABLE
+            },
+        ],
         ..GROUP
     },
     Table {
@@ -451,7 +460,9 @@ const PUBLISHES: &str = "deploy deployment publish release upload push pypi twin
 
 fn only_known(call: &mut Call<'_>) -> Result<(), Denial> {
     let chosen = ["-e", "-s", "-m", "-f", "-k", "-t"].iter().flat_map(|name| call.values(name));
-    let publishes = |name: &Word| name.text.split(|c: char| !c.is_alphanumeric()).any(|part| named(PUBLISHES, part));
+    // `tox -e ALL` is every task.
+    let is_known_risk = |part: &str| named(PUBLISHES, part) || part == "ALL";
+    let publishes = |name: &Word| name.text.split(|c: char| !c.is_alphanumeric()).any(is_known_risk);
     if let Some(name) = chosen.into_iter().find(publishes).filter(|_| !call.is_open()) {
         return Err(call.deny(format!("`{}` may do more than to build and test", name.text)));
     }
@@ -469,12 +480,27 @@ fn nox(call: &mut Call<'_>) -> Result<(), Denial> {
     let plain = |word: &Word| word.text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == ' ');
     if let Some(word) = call.values("-k").iter().find(|word| !plain(word)) {
         let denial = Denial::unanalysable(format!("nox: `{}` is evaluated as Python", word.text)).by("G3");
-        return Err(denial.hint("write names with `and`, `or` and `not`, or choose sessions by `-s`"));
+        return Err(denial.hint("write names with `and` and `or`, or choose sessions by `-s`"));
+    }
+    // What is left after `not` is known to nobody.
+    let negates = |word: &Word| word.text.split(' ').any(|part| part == "not");
+    if let Some(word) = call.values("-k").into_iter().find(negates).filter(|_| !call.is_open()) {
+        let denial =
+            call.deny(format!("`{}` also chooses sessions that may do more than to build and test", word.text));
+        return Err(denial.hint("choose sessions by `-s`"));
     }
     only_known(call)
 }
 
-const PIP_OPTIONS: [&str; 17] = [
+// The configuration of `-d` is YAML, which has more spellings of a path than one.
+fn yamllint(call: &mut Call<'_>) -> Result<(), Denial> {
+    match call.values("-d").into_iter().find(|word| word.text.contains(['\\', '!', '&', '*', '<'])) {
+        Some(word) if !call.is_open() => Err(call.deny(format!("`{}` may name a file in another spelling", word.text))),
+        Some(_) | None => Ok(()),
+    }
+}
+
+const PIP_OPTIONS: [&str; 15] = [
     "--outdated",
     "-o",
     "--format",
@@ -482,8 +508,6 @@ const PIP_OPTIONS: [&str; 17] = [
     "--quiet",
     "-v",
     "--verbose",
-    "--files",
-    "-f",
     "--editable",
     "-e",
     "--exclude",
@@ -499,7 +523,12 @@ fn pip_looks(call: &mut Call<'_>) -> Result<(), Denial> {
         _ if call.is_open() => words_as_paths(call, &call.operands.clone()),
         // `--python` and `--target` choose what is run and looked at.
         Some("list" | "show" | "freeze" | "check" | "tree") => {
-            let known = |word: &Word| PIP_OPTIONS.contains(&word.text.split('=').next().unwrap_or_default());
+            // `-f` of `list` and `freeze` names where packages are looked for.
+            let shows = call.operands.first().is_some_and(|word| word.text == "show");
+            let is_of_show = |word: &Word| ["-f", "--files"].contains(&word.text.as_str());
+            let known = |word: &Word| {
+                PIP_OPTIONS.contains(&word.text.split('=').next().unwrap_or_default()) || (shows && is_of_show(word))
+            };
             match call.operands.iter().find(|word| word.text.starts_with('-') && !known(word)) {
                 Some(word) => Err(call.deny(format!("the option `{}` is not known to be harmless", word.text))),
                 None => Ok(()),
