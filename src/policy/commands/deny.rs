@@ -39,7 +39,27 @@ fn deny_matches(rule: &CommandRule, words: &[Word]) -> bool {
     let options = table.map(|table| table.options).unwrap_or_default();
     let denied = rule.options.as_ref().map(|options| options.deny.as_slice()).unwrap_or_default();
     subcommand_matches(&name, &rule.cmd[1..], &words[1..], table, options)
-        && (denied.is_empty() || denied.iter().any(|option| has_option(option, &words[1..], options)))
+        && (denied.is_empty() || {
+            let names = denied.iter().flat_map(|option| spellings(option, table, rule.cmd.get(1)));
+            names.into_iter().any(|option| has_option(option, &words[1..], options))
+        })
+}
+
+// The names of an option in the tables of its program and of the subcommands that a rule names.
+fn spellings<'o>(option: &'o str, table: Option<&'static Table>, subcommand: Option<&Element>) -> Vec<&'o str> {
+    let is_meant =
+        |sub: &&Table| subcommand.is_none_or(|element| element.0.iter().any(|known| named(sub.names, known)));
+    let tables =
+        table.into_iter().flat_map(|table| std::iter::once(table).chain(table.subcommands.iter().filter(is_meant)));
+    let groups = tables.flat_map(|table| table.options.split_whitespace()).map(|group| {
+        let names = group.trim_start_matches(['!', '$', '~']);
+        names.split('=').next().unwrap_or(names)
+    });
+    let same = groups.filter(|names| names.split(',').any(|name| name == option));
+    let mut all: Vec<&str> = same.flat_map(|names| names.split(',')).chain([option]).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 // Whether a rule's word names a program: `nc.openbsd`, `mkfs.ext4` and `git.exe` are kinds of what is named; `gmake`, `pip3`
@@ -203,6 +223,9 @@ mod tests {
             ("[npm, test]", &["npm t"]),
             ("[find]", &["gfind docs", "find ."]),
             ("[python3, manage.py]", &["python3 ./manage.py"]),
+            ("[rm], options: {deny: [--recursive]}", &["rm -r x", "rm -fR x", "rm --rec x"]),
+            ("[git, commit], options: {deny: [--no-verify]}", &["git commit -n -m x", "git commit -nm x"]),
+            ("[cargo, test], options: {deny: [--release]}", &["cargo test -r", "cargo t -r"]),
         ] {
             for command in commands {
                 assert!(denies(rule, command), "{rule}: {command}");
@@ -215,6 +238,7 @@ mod tests {
             ("[cat]", "head README.md"),
             ("[git, push]", "git log push"),
             ("[cargo, test]", "cargo build"),
+            ("[git, push], options: {deny: [-n]}", "git push --no-verify"),
         ] {
             assert!(!denies(rule, command), "{rule}: {command}");
         }

@@ -482,8 +482,9 @@ fn nox(call: &mut Call<'_>) -> Result<(), Denial> {
         let denial = Denial::unanalysable(format!("nox: `{}` is evaluated as Python", word.text)).by("G3");
         return Err(denial.hint("write names with `and` and `or`, or choose sessions by `-s`"));
     }
-    // What is left after `not` is known to nobody.
-    let negates = |word: &Word| word.text.split(' ').any(|part| part == "not");
+    // What `not` alone leaves is known to nobody.
+    let is_open = |all: &str| all.split(" and ").all(|term| term.trim_start().starts_with("not "));
+    let negates = |word: &Word| word.text.split(" or ").any(is_open);
     if let Some(word) = call.values("-k").into_iter().find(negates).filter(|_| !call.is_open()) {
         let denial =
             call.deny(format!("`{}` also chooses sessions that may do more than to build and test", word.text));

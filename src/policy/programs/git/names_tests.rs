@@ -1,6 +1,6 @@
 //! Tests that no way to name a committed file goes past the rules on paths, with the real git.
 
-use super::tests::{SETUP, policy, printed, sh};
+use super::tests::{SETUP, decided, policy, printed, sh};
 
 /// What is a file today was a directory in a commit; a message has a brace, as a path may.
 const MORE: &str = "
@@ -66,4 +66,25 @@ fn each_way_to_name_a_committed_file_is_judged_by_its_path() {
     }
     let shown = sh(&root, "git grep -h topsecret 'v1^{/one}:secrets'; git grep -h topsecret v1:private");
     assert_eq!(shown.matches("topsecret").count(), 2, "git itself shows them: {shown}");
+}
+
+#[test]
+fn blame_shows_no_file_that_is_gone_and_may_not_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().canonicalize().unwrap();
+    sh(
+        &root,
+        "git init -q . && git config user.email a@b && git config user.name a; mkdir private src; echo x > private/x.txt; \
+         echo y > src/y; git add -A; git commit -qm one; git rm -q private/x.txt; git commit -qm two",
+    );
+    let policy = policy("paths: {read: {allow: ['src/**']}}\nshell: {allow: [{cmd: [git, blame]}]}\n");
+    for command in [
+        "git blame HEAD~1 private/x.txt",
+        "git blame private/x.txt HEAD~1",
+        "git blame --reverse HEAD~1..HEAD private/x.txt",
+        "git blame HEAD~1 ./private/x.txt",
+    ] {
+        assert!(!decided(&policy, &root, command).0.is_allowed(), "{command}");
+    }
+    assert!(decided(&policy, &root, "git blame HEAD~1 src/y").0.is_allowed());
 }

@@ -95,6 +95,13 @@ pub(super) fn blame(call: &mut Call<'_>) -> Result<(), Denial> {
     let operands = std::mem::take(&mut call.operands);
     let named = words(call, &operands, true)?;
     refuse_known_ids(call, named.revisions())?;
+    // Without `--`, a file that is not there today is shown as the commit has it.
+    if call.dashes.is_none() {
+        let mut nodes = operands.iter().map(|word| call.node(&word.text)).collect::<Result<Vec<_>, _>>()?.into_iter();
+        if nodes.all(|node| node.is_none()) {
+            call.out.effects.extend(operands.iter().map(|word| Effect::Read(word.text.clone())));
+        }
+    }
     call.operands = operands;
     Ok(())
 }

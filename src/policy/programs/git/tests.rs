@@ -45,7 +45,7 @@ pub(super) fn policy(text: &str) -> Policy {
     Policy::new(&layer, &[], &crate::policy::layers::no_parents).unwrap()
 }
 
-fn decided(policy: &Policy, root: &Path, command: &str) -> (Decision, Option<Grant>) {
+pub(super) fn decided(policy: &Policy, root: &Path, command: &str) -> (Decision, Option<Grant>) {
     let facts = Facts {
         root: root.to_path_buf(),
         included: Vec::new(),
