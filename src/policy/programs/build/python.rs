@@ -501,23 +501,7 @@ fn yamllint(call: &mut Call<'_>) -> Result<(), Denial> {
     }
 }
 
-const PIP_OPTIONS: [&str; 15] = [
-    "--outdated",
-    "-o",
-    "--format",
-    "-q",
-    "--quiet",
-    "-v",
-    "--verbose",
-    "--editable",
-    "-e",
-    "--exclude",
-    "--exclude-editable",
-    "--strict",
-    "--offline",
-    "--depth",
-    "--color",
-];
+const PIP_OPTIONS: &str = "--outdated -o --format -q --quiet -v --verbose --editable -e --exclude --exclude-editable --strict --offline --depth --color";
 
 fn pip_looks(call: &mut Call<'_>) -> Result<(), Denial> {
     match call.operands.first().map(|word| word.text.as_str()) {
@@ -528,7 +512,7 @@ fn pip_looks(call: &mut Call<'_>) -> Result<(), Denial> {
             let shows = call.operands.first().is_some_and(|word| word.text == "show");
             let is_of_show = |word: &Word| ["-f", "--files"].contains(&word.text.as_str());
             let known = |word: &Word| {
-                PIP_OPTIONS.contains(&word.text.split('=').next().unwrap_or_default()) || (shows && is_of_show(word))
+                named(PIP_OPTIONS, word.text.split('=').next().unwrap_or_default()) || (shows && is_of_show(word))
             };
             match call.operands.iter().find(|word| word.text.starts_with('-') && !known(word)) {
                 Some(word) => Err(call.deny(format!("the option `{}` is not known to be harmless", word.text))),
