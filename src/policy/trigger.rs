@@ -221,7 +221,9 @@ pub fn said(event: &Value, phrase: &str) -> Option<String> {
     let body = ["/comment/body", "/review/body"].iter().find_map(|pointer| event.pointer(pointer)?.as_str())?;
     let is_edge =
         |c: Option<char>| c.is_none_or(|c| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '/' | '@' | '`')));
-    let Seen { words, hidden } = Seen::of(body);
+    let is_quote = |line: &&str| line.trim_start().starts_with('>');
+    let body: String = body.split_inclusive('\n').filter(|line| !is_quote(line)).collect();
+    let Seen { words, hidden } = Seen::of(&body);
     let end = words.into_iter().find_map(|range| {
         let mut found = body[range.clone()]
             .match_indices(phrase)
@@ -429,7 +431,7 @@ mod tests {
             ("so <code>/qwen fix</code>", false),
             ("<blockquote>\n\n/qwen fix\n\n</blockquote>", false),
             ("- > /qwen fix", false),
-            ("> they said\n/qwen fix", false),
+            ("> they said\n/qwen fix", true),
             ("[x](u \"/qwen fix\")", false),
             ("![/qwen fix x](u)", false),
             ("[//]: # (/qwen fix x)", false),
@@ -452,7 +454,7 @@ mod tests {
     fn a_command_is_what_stands_behind_the_mention() {
         let long = format!("/qwen {}é", "x".repeat(LARGEST_COMMAND - 1));
         for (body, command) in [
-            ("please /qwen fix it\n\n> old words\nlazy\n\nnow\n", Some("fix it\n\n\nnow")),
+            ("please /qwen fix it\n\n> old words\nnow\n", Some("fix it\n\nnow")),
             (
                 "/qwen do it <!-- and more --> ![all](u) [here](v \"too\") so\n\n[//]: # (not this)",
                 Some("do it   [here so"),
@@ -460,7 +462,7 @@ mod tests {
             ("/qwen", Some("")),
             ("/qwen \u{202e}\u{200b}a\u{e0041}b", Some("ab")),
             ("/qwen do\n```\ncode\n```", Some("do\n```\ncode\n```")),
-            ("> /qwen a\n\n/qwen b", Some("b")),
+            ("> /qwen a\n/qwen b", Some("b")),
             (&long, Some(&long[6..LARGEST_COMMAND + 5])),
             ("nothing", None),
         ] {
