@@ -30,7 +30,7 @@ fn judged(top: &Path, path: &Path) -> io::Result<PathBuf> {
     bounded::require_regular(path)?;
     let real = path.canonicalize()?;
     let Ok(below) = real.strip_prefix(top.canonicalize()?) else {
-        return Err(io::Error::other("it is a link in the checkout that points outside of it, or lies outside itself"));
+        return Err(io::Error::other("it is a link in the checkout that points outside the checkout, or is not in it"));
     };
     match never_read(&below.to_string_lossy()) {
         None => Ok(real),
