@@ -100,7 +100,11 @@ fn recipes_behind_a_link_out_of_the_checkout_are_not_read() {
     symlink("../../elsewhere", project.root().join(".qwen/recipes")).unwrap();
     let outcome = project.run(&["--recipe", "evil"]);
     assert_ne!(outcome.code, 0);
-    assert!(outcome.stderr.contains("is a link in the checkout that points outside the checkout"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("is a link in the checkout that points outside the checkout"),
+        "{}",
+        outcome.stderr
+    );
     nothing_shown(&project, "outside", &outcome);
 }
 
