@@ -7,7 +7,7 @@ use std::fs::{File, FileType};
 use std::io::{self, Error, ErrorKind, Read as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -41,11 +41,17 @@ pub fn regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// Reads a text below an untrusted directory: a link that leads out of it is an error, because a message about the text
 /// could reveal a line of a private file.
 pub fn text_below(directory: &Path, path: &Path, most: u64) -> io::Result<String> {
+    regular_text(&real_below(directory, path)?.0, most)
+}
+
+/// Follows the links to a regular file of a checkout; returns where it is, and where below the checkout. A link that leads
+/// out is an error.
+pub fn real_below(checkout: &Path, path: &Path) -> io::Result<(PathBuf, PathBuf)> {
     require_regular(path)?;
     let real = path.canonicalize().map_err(in_words)?;
-    match real.starts_with(directory.canonicalize()?) {
-        true => regular_text(&real, most),
-        false => Err(Error::other("it is a link that points outside the checkout")),
+    match real.strip_prefix(checkout.canonicalize()?).map(Path::to_path_buf) {
+        Ok(below) => Ok((real, below)),
+        Err(_) => Err(Error::other("it is a link in the checkout that points outside the checkout, or is not in it")),
     }
 }
 

@@ -8,7 +8,7 @@ use super::error::DeliverError;
 use super::repositories::Repositories;
 use crate::change::patch_reader::PathAccess;
 use crate::change::{Change, ChangeSet, Entry, diff};
-use crate::path::RelPath;
+use crate::path::{RelPath, one_line};
 use crate::policy::protected::names_git;
 
 const GIT_IS_NEVER_WRITTEN: &str = "git's own directory is never written";
@@ -38,25 +38,23 @@ impl Gate<'_> {
                 "raise `paths.write.max_files` or --max-changed-files",
             ));
         }
-        if let Some(most) = self.max_patch_bytes.filter(|most| patch_bytes > *most) {
-            let size = |change: &Change| diff::text_of(&change.before).len() + diff::text_of(&change.after).len();
-            let largest = changes.iter().max_by_key(|(_, change)| size(change)).map(|(path, _)| self.named(path));
-            let largest = largest.map(|largest| format!("; the largest change is {largest}")).unwrap_or_default();
-            return Err(DeliverError::denied(
-                format!("the patch has {patch_bytes} bytes; at most {most} are allowed{largest}"),
-                "raise `paths.write.max_bytes` or --max-patch-bytes",
-            ));
-        }
-        // Binary parts of a patch are compressed.
+        let Some(most) = self.max_patch_bytes else { return Ok(()) };
         let length = |entry: &Entry| diff::text_of(entry).len();
+        // Binary parts of a patch are compressed.
         let grown: usize = changes.iter().map(|(_, c)| length(&c.after).saturating_sub(length(&c.before))).sum();
-        if let Some(most) = self.max_patch_bytes.filter(|most| grown > *most) {
-            return Err(DeliverError::denied(
-                format!("the change makes files {grown} bytes larger; at most {most} are allowed"),
-                "raise `paths.write.max_bytes` or --max-patch-bytes",
-            ));
-        }
-        Ok(())
+        let largest = || {
+            let size = |change: &Change| length(&change.before) + length(&change.after);
+            let largest = changes.iter().max_by_key(|(_, change)| size(change)).map(|(path, _)| self.named(path));
+            largest.map(|largest| format!("; the largest change is {largest}")).unwrap_or_default()
+        };
+        let problem = if patch_bytes > most {
+            format!("the patch has {patch_bytes} bytes; at most {most} are allowed{}", largest())
+        } else if grown > most {
+            format!("the change makes files {grown} bytes larger; at most {most} are allowed")
+        } else {
+            return Ok(());
+        };
+        Err(DeliverError::denied(problem, "raise `paths.write.max_bytes` or --max-patch-bytes"))
     }
 
     /// Refuses the whole change set at the first thing that must not be delivered.
@@ -66,7 +64,7 @@ impl Gate<'_> {
         for (path, change) in changes.iter() {
             let refused = |reason: String, hint: &str| {
                 let by = (self.made_by)(path).map(|call| format!(" (changed by {call})")).unwrap_or_default();
-                let refusal = format!("{}: {reason}{by}", one_line(&path.to_string()));
+                let refusal = format!("{}: {reason}{by}", shown(path));
                 Err(DeliverError::denied((self.hide)(&refusal), hint))
             };
             if let Err(reason) = check_shape(path, change, root) {
@@ -99,7 +97,7 @@ impl Gate<'_> {
 
     /// Names a path with the call that changed it.
     pub(super) fn named(&self, path: &RelPath) -> String {
-        let path_in_a_line = one_line(&path.to_string());
+        let path_in_a_line = shown(path);
         match (self.made_by)(path) {
             Some(call) => (self.hide)(&format!("{path_in_a_line} (changed by {call})")),
             None => (self.hide)(&path_in_a_line),
@@ -150,7 +148,7 @@ pub fn check_accesses(
             PathAccess::Write(_) => Ok(()),
         };
         judged.map_err(|(path, reason)| {
-            DeliverError::denied(format!("{}: {reason}", one_line(&path.to_string())), "leave it out of the change")
+            DeliverError::denied(format!("{}: {reason}", shown(path)), "leave it out of the change")
         })?;
     }
     Ok(())
@@ -183,14 +181,9 @@ fn check_shape(path: &RelPath, change: &Change, root: &Path) -> Result<(), &'sta
     Ok(())
 }
 
-/// Tells whether a character breaks lines, or changes how others are shown.
-fn is_active(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 /// Names a path in one line.
-fn one_line(path: &str) -> String {
-    path.chars().map(|c| if is_active(c) { c.escape_unicode().to_string() } else { c.to_string() }).collect()
+fn shown(path: &RelPath) -> String {
+    one_line(Path::new(&path.to_string()))
 }
 
 /// Tells whether a link's target, read from its directory, never climbs above the root on its way.
@@ -260,7 +253,8 @@ mod tests {
         ] {
             let refusal = check(path, entry, root).unwrap_err();
             assert!(
-                refusal.starts_with(&one_line(path)) && refusal.ends_with(" (changed by write_file: write it)"),
+                refusal.starts_with(&one_line(Path::new(path)))
+                    && refusal.ends_with(" (changed by write_file: write it)"),
                 "{refusal}"
             );
         }

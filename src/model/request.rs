@@ -459,9 +459,8 @@ impl Writer {
             self.parts("user", &[Part::Text(said)], mark);
             return;
         }
-        let words =
-            |answer: &Answer<'_>| answer.message.map(|message| self.words(&message.content)).unwrap_or_default();
-        let idle = prompted::idle(answers.iter().map(|answer| (answer.call_id, words(answer))));
+        let words = |it: &Answer<'_>| it.message.filter(|it| it.is_error).map(|it| self.words(&it.content));
+        let idle = prompted::idle(answers.iter().map(|it| (it.call_id, words(it).unwrap_or_default())));
         let answers: Vec<&Answer<'_>> = answers.iter().filter(|answer| !idle.contains(&answer.call_id)).collect();
         let mut text = turn.text.clone();
         for call in turn.calls.iter().filter(|call| !idle.contains(&call.id.as_str())) {

@@ -139,8 +139,8 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
         if rest.starts_with('{') && arguments.is_empty() {
             return object(text, at, name);
         }
-        if let Some((key, value, end)) =
-            value_for_name(text, at, |key| unnamed(&required, &properties, &arguments, key))
+        if let Some((value, end)) = value_for_name(text, at)
+            && let Some(key) = unnamed(&required, &properties, &arguments, "")
         {
             arguments.insert(key.to_owned(), typed(value, properties.get(key)));
             at = end;
@@ -200,19 +200,12 @@ fn name_before_value<'a>(text: &'a str, at: usize, properties: &Map<String, Valu
     properties.contains_key(key.trim()).then(|| (key.trim(), text.len() - value.len()))
 }
 
-/// Reads `<parameter=VALUE</parameter>`; returns the parameter that it can only be, the value and the end of it.
-fn value_for_name<'t, 'r>(
-    text: &'t str,
-    at: usize,
-    unnamed: impl Fn(&str) -> Option<&'r str>,
-) -> Option<(&'r str, &'t str, usize)> {
+/// Reads `<parameter=VALUE</parameter>`; returns the value and the end of it.
+fn value_for_name(text: &str, at: usize) -> Option<(&str, usize)> {
     let rest = text[at..].strip_prefix("<parameter=")?;
     let value = rest.lines().next()?.split_once("</parameter>")?.0;
     let end = text.len() - rest.len() + value.len() + "</parameter>".len();
-    if value.is_empty() || value.contains(['<', '>', '=']) {
-        return None;
-    }
-    Some((unnamed("")?, value.trim_matches('"'), end))
+    (!value.is_empty() && !value.contains(['<', '>', '='])).then_some((value.trim_matches('"'), end))
 }
 
 /// Returns the parameter that a value without a name can only be: the one that is missing, or behind it where to look; behind

@@ -27,11 +27,7 @@ pub fn never_read(below: &str) -> Option<String> {
 }
 
 fn judged(top: &Path, path: &Path) -> io::Result<PathBuf> {
-    bounded::require_regular(path)?;
-    let real = path.canonicalize()?;
-    let Ok(below) = real.strip_prefix(top.canonicalize()?) else {
-        return Err(io::Error::other("it is a link in the checkout that points outside the checkout, or is not in it"));
-    };
+    let (real, below) = bounded::real_below(top, path)?;
     match never_read(&below.to_string_lossy()) {
         None => Ok(real),
         Some(why) => Err(io::Error::other(why)),

@@ -62,9 +62,7 @@ impl TypedTool for SearchFileContent {
         }
         let include = args.include.filter(|include| !include.is_empty());
         Ok(Box::new(SearchCall {
-            regex: Regex::new(&pattern, case_sensitive)?,
-            other: Other::of(&pattern, case_sensitive),
-            pattern,
+            query: Query { regex: Regex::new(&pattern, case_sensitive)?, pattern, case_sensitive },
             path: named(args.path).unwrap_or_else(|| ".".into()),
             matcher: include
                 .as_ref()
@@ -89,9 +87,7 @@ pub struct SearchArgs {
 }
 
 struct SearchCall {
-    regex: Regex,
-    other: Other,
-    pattern: String,
+    query: Query,
     path: PathBuf,
     include: Option<String>,
     matcher: Option<GlobMatcher>,
@@ -104,18 +100,19 @@ impl Call for SearchCall {
     }
 
     fn subject(&self, root: &Path) -> String {
-        names::pattern_within(&self.pattern, root, &self.path)
+        names::pattern_within(&self.query.pattern, root, &self.path)
     }
 
     fn run<'a>(self: Box<Self>, grant: &'a Grant, cx: &'a ToolContext<'a>) -> CallFuture<'a> {
         Box::pin(async move {
             let scope = search::Scope::new(&self.path, grant, cx).map_err(|error| self.swapped(error))?;
             let outside = scope.outside().map(Path::to_path_buf);
-            let SearchCall { regex, other, pattern, path, include, matcher, most } = *self;
+            let SearchCall { query, path, include, matcher, most } = *self;
             // Models that write their calls as text count badly.
             let counted = cx.text_tools;
             let place = format!(
-                "\"{pattern}\" in path \"{}\"{}",
+                "\"{}\" in path \"{}\"{}",
+                query.pattern,
                 names::one_line(&path),
                 include.map(|include| format!(" (filter: \"{include}\")")).unwrap_or_default()
             );
@@ -125,7 +122,7 @@ impl Call for SearchCall {
                 let walk = scope.walk(&Filter { git: true, enter: &|_| true, want: &want }, cancelled);
                 let within = (scope.source.root(), &*scope.may_read);
                 let search = |regex: &Regex, most| search_all(within, &walk.files, regex, most, cancelled);
-                Matches::find(&search, &regex, &other, (most, counted))
+                Matches::find(&search, &query, (most, counted))
             })
             .await??;
             if found.lines.is_empty() {
@@ -140,8 +137,8 @@ impl SearchCall {
     /// Adds to the message about a missing path what may be meant: the pattern looks like a file.
     fn swapped(&self, mut error: ToolError) -> ToolError {
         let is_path = |text: &str| text.contains(['.', '/']) && !text.contains([' ', '*', '\\', '(', '[', '+']);
-        if is_path(&self.pattern) && error.message.starts_with("Path does not exist") {
-            let (file, text) = (&self.pattern, names::one_line(&self.path));
+        if is_path(&self.query.pattern) && error.message.starts_with("Path does not exist") {
+            let (file, text) = (&self.query.pattern, names::one_line(&self.path));
             error
                 .message
                 .push_str(&format!(". To search for \"{text}\" in {file}, give {file} as path and {text} as pattern."));
@@ -150,24 +147,25 @@ impl SearchCall {
     }
 }
 
-/// Other readings of a pattern.
-#[derive(Default)]
-struct Other {
-    /// The same letters exactly, where capital letters were given and are not asked for.
-    exact: Option<Regex>,
-    /// The pattern as plain text, where it means something else as a regular expression.
-    text: Option<Regex>,
+/// A pattern with its other readings, which are compiled where they are needed.
+struct Query {
+    regex: Regex,
+    pattern: String,
+    case_sensitive: bool,
 }
 
-impl Other {
-    fn of(pattern: &str, case_sensitive: bool) -> Other {
+impl Query {
+    /// The same letters exactly, where capital letters were given and are not asked for.
+    fn exact(&self) -> Option<Regex> {
         let mut escaped = false;
-        let has_capital = pattern.chars().any(|c| !std::mem::replace(&mut escaped, c == '\\') && c.is_uppercase());
-        let text = regex::escape(pattern);
-        Other {
-            exact: (has_capital && !case_sensitive).then(|| Regex::new(pattern, true).ok()).flatten(),
-            text: (text != pattern).then(|| Regex::new(&text, case_sensitive).ok()).flatten(),
-        }
+        let has_capital = self.pattern.chars().any(|c| !std::mem::replace(&mut escaped, c == '\\') && c.is_uppercase());
+        (has_capital && !self.case_sensitive).then(|| Regex::new(&self.pattern, true).ok()).flatten()
+    }
+
+    /// The pattern as plain text, where it means something else as a regular expression.
+    fn text(&self) -> Option<Regex> {
+        let text = regex::escape(&self.pattern);
+        (text != self.pattern).then(|| Regex::new(&text, self.case_sensitive).ok()).flatten()
     }
 }
 
@@ -178,9 +176,7 @@ type Lined = Vec<(RelPath, Vec<Line>)>;
 struct Matches {
     /// The lines by file, at most one more than are shown.
     lines: Lined,
-    /// There are more than are shown.
-    is_cut: bool,
-    /// All matches then, if they were counted, up to [`COUNTED`].
+    /// All matches, if more were found than are shown and they were counted, up to [`COUNTED`].
     all: Option<usize>,
     /// Those of the shown ones that have the pattern's own capital letters, if not all have.
     exact: Option<usize>,
@@ -192,24 +188,30 @@ impl Matches {
     /// Searches; a pattern that finds nothing as a regular expression is searched as text, as `#[test]` or `a[0]`.
     fn find(
         search: &dyn Fn(&Regex, usize) -> Result<Lined, ToolError>,
-        regex: &Regex,
-        other: &Other,
+        query: &Query,
         (most, counted): (usize, bool),
     ) -> Result<Matches, ToolError> {
-        let count = |lines: &[(RelPath, Vec<Line>)]| lines.iter().map(|(_, lines)| lines.len()).sum::<usize>();
-        let (mut lines, mut used, mut is_text) = (search(regex, most + 1)?, regex, false);
-        if let Some(text) = other.text.as_ref().filter(|_| lines.is_empty()) {
-            (lines, used, is_text) = (search(text, most + 1)?, text, true);
+        let mut lines = search(&query.regex, most + 1)?;
+        let text = if lines.is_empty() { query.text() } else { None };
+        if let Some(text) = &text {
+            lines = search(text, most + 1)?;
         }
-        let shown = count(&lines);
-        let is_cut = shown > most;
-        let all = if is_cut && counted { Some(count(&search(used, COUNTED)?)) } else { None };
-        let is_exact =
-            |exact: &Regex| lines.iter().flat_map(|(_, lines)| lines).filter(|line| exact.matches(&line.text)).count();
-        let exact = other.exact.as_ref().filter(|_| counted && !is_cut && !is_text).map(is_exact);
-        let exact = exact.filter(|exact| (1..shown).contains(exact));
-        Ok(Matches { lines, is_cut, all, exact, is_text })
+        let (shown, is_text) = (count(&lines), text.is_some());
+        let (mut all, mut exact) = (None, None);
+        if counted && shown > most {
+            all = Some(count(&search(text.as_ref().unwrap_or(&query.regex), COUNTED)?));
+        } else if counted && !is_text {
+            let is_exact = |exact: Regex| {
+                lines.iter().flat_map(|(_, lines)| lines).filter(|line| exact.matches(&line.text)).count()
+            };
+            exact = query.exact().map(is_exact).filter(|exact| (1..shown).contains(exact));
+        }
+        Ok(Matches { lines, all, exact, is_text })
     }
+}
+
+fn count(lines: &[(RelPath, Vec<Line>)]) -> usize {
+    lines.iter().map(|(_, lines)| lines.len()).sum()
 }
 
 /// A line that matched.
@@ -347,7 +349,8 @@ fn searcher() -> Searcher {
 
 /// Lists the matches, at most so many.
 fn listed(found: &Matches, most: usize, (outside, place): (Option<&Path>, &str)) -> ToolOutput {
-    let total: usize = found.lines.iter().map(|(_, lines)| lines.len()).sum();
+    let total = count(&found.lines);
+    let cut = total > most;
     let shown = total.min(most);
     let noun = if shown == 1 { "match" } else { "matches" };
     let kind = if found.is_text { "plain text" } else { "pattern" };
@@ -375,7 +378,6 @@ fn listed(found: &Matches, most: usize, (outside, place): (Option<&Path>, &str))
         left -= lines.len().min(left);
         text.push_str("\n---");
     }
-    let cut = found.is_cut;
     if cut {
         text.push_str(&format!(
             "\nWARNING: Results truncated to prevent context overflow. To see more results:\n\

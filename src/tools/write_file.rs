@@ -126,12 +126,15 @@ impl Call for WriteCall {
 /// file is one that may begin so.
 fn given<'t>(text_tools: bool, call: &'t WriteCall, before: Option<&Decoded>) -> Cow<'t, str> {
     let WriteCall { path, content } = call;
+    if !text_tools {
+        return Cow::Borrowed(content);
+    }
     let is_fenced = |text: &str| text.trim_start().starts_with(['`', '~']);
     let is_markdown = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"));
     let info = content.trim_start().trim_start_matches(['`', '~']).lines().next().unwrap_or_default();
     let may_begin_so = before.is_some_and(|before| is_fenced(&before.text))
         || (is_markdown && !["", "md", "markdown"].contains(&info));
-    match unfenced(content).filter(|_| text_tools && !may_begin_so) {
+    match unfenced(content).filter(|_| !may_begin_so) {
         Some(inner) => Cow::Owned(format!("{inner}\n")),
         None => Cow::Borrowed(content),
     }

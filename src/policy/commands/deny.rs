@@ -5,7 +5,7 @@ use crate::policy::file::{CommandRule, Element};
 use crate::policy::glob::fold_name;
 use crate::policy::layers::Layer;
 use crate::policy::names::{base_name, named};
-use crate::policy::programs::specs::arity;
+use crate::policy::programs::specs::{arity, names_of};
 use crate::policy::programs::table::{Operands, Table};
 use crate::policy::programs::{self, Word, build};
 
@@ -45,21 +45,13 @@ fn deny_matches(rule: &CommandRule, words: &[Word]) -> bool {
         })
 }
 
-// The names of an option in the tables of its program and of the subcommands that a rule names.
+// An option, with its other names in the tables of its program and of the subcommands that a rule names.
 fn spellings<'o>(option: &'o str, table: Option<&'static Table>, subcommand: Option<&Element>) -> Vec<&'o str> {
     let is_meant =
         |sub: &&Table| subcommand.is_none_or(|element| element.0.iter().any(|known| named(sub.names, known)));
     let tables =
         table.into_iter().flat_map(|table| std::iter::once(table).chain(table.subcommands.iter().filter(is_meant)));
-    let groups = tables.flat_map(|table| table.options.split_whitespace()).map(|group| {
-        let names = group.trim_start_matches(['!', '$', '~']);
-        names.split('=').next().unwrap_or(names)
-    });
-    let same = groups.filter(|names| names.split(',').any(|name| name == option));
-    let mut all: Vec<&str> = same.flat_map(|names| names.split(',')).chain([option]).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
+    tables.flat_map(|table| names_of(table.options, option)).chain([option]).collect()
 }
 
 // Whether a rule's word names a program: `nc.openbsd`, `mkfs.ext4` and `git.exe` are kinds of what is named; `gmake`, `pip3`

@@ -56,6 +56,12 @@ fn spec(text: &'static str) -> Spec {
     Spec { names: names.split(',').collect(), denied, value, kind: kind.chars().next().unwrap_or('D'), choices }
 }
 
+/// Returns all names of an option in a table; none where the table does not have it.
+pub(crate) fn names_of(options: &'static str, option: &str) -> Vec<&'static str> {
+    let specs = specs(options);
+    specs.iter().filter(|spec| spec.names.contains(&option)).flat_map(|spec| spec.names.iter().copied()).collect()
+}
+
 /// Returns how many words an option of a table takes with it: for deny rules, which look for the subcommand after
 /// options. `None`: it is not known.
 pub(crate) fn arity(options: &'static str, word: &str) -> Option<usize> {

@@ -108,7 +108,7 @@ impl Task<'_> {
         let searches = !self.prompt.typed.is_empty() && self.reader.registry.has(ToolId::SearchFileContent);
         let note = if self.text_tools && searches { counting_note(&task) } else { "" };
         if self.text_tools && note.is_empty() && !self.prompt.typed.is_empty() {
-            shown.extend(self.whole_project(&names, &shown));
+            shown.extend(self.whole_project(&names, &shown).unwrap_or_default());
         }
         let task = format!("{}{note}", task.trim());
         let mut parts = vec![Part::Text(first_message(&names, &shown, &included, &task))];
@@ -127,25 +127,24 @@ impl Task<'_> {
                 PromptPart::Path { .. } => " ",
             })
             .collect();
-        let files: Vec<Shown> =
-            named_paths(&typed).into_iter().filter_map(|name| self.small(name)).take(SHOWN_FILES).collect();
-        files.into_iter().map(|file| self.show(file)).collect()
+        let files = named_paths(&typed).into_iter().filter_map(|name| self.small(name)).take(SHOWN_FILES);
+        files.map(|file| self.show(file)).collect()
     }
 
     /// Reads the other files of a project that is very small: models that write their calls as text search badly.
-    fn whole_project(&self, names: &str, shown: &[(String, String)]) -> Vec<(String, String)> {
+    /// `None` where there is more.
+    fn whole_project(&self, names: &str, shown: &[(String, String)]) -> Option<Vec<(String, String)>> {
         let others: Vec<&str> = names.lines().filter(|name| shown.iter().all(|(path, _)| path != name)).collect();
         if others.len() > PROJECT_FILES {
-            return Vec::new();
+            return None;
         }
-        let files: Vec<Shown> = others.into_iter().filter_map(|name| self.small(name)).collect();
-        let bytes = |text: &str| text.len();
-        let all: usize =
-            files.iter().map(|file| bytes(&file.text)).chain(shown.iter().map(|(_, text)| bytes(text))).sum();
-        match all <= PROJECT_BYTES {
-            true => files.into_iter().map(|file| self.show(file)).collect(),
-            false => Vec::new(),
+        let mut left = PROJECT_BYTES.checked_sub(shown.iter().map(|(_, text)| text.len()).sum())?;
+        let mut files = Vec::new();
+        for file in others.into_iter().filter_map(|name| self.small(name)) {
+            left = left.checked_sub(file.text.len())?;
+            files.push(file);
         }
+        Some(files.into_iter().map(|file| self.show(file)).collect())
     }
 
     /// Reads a small text file that the policy lets the model read.

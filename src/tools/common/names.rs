@@ -2,29 +2,12 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::path::is_hidden;
+pub use crate::path::one_line;
 use crate::path::{Node, RelPath, Tree};
 use crate::policy::Denial;
 use crate::tools::{ToolContext, ToolError};
 use crate::workspace::{WorkspaceError, ignore};
-
-/// Returns a path as one line: control characters and bytes that are not UTF-8 are written as escapes.
-pub fn one_line(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    if !text.chars().any(is_hidden) {
-        return text.into_owned();
-    }
-    let mut line = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        if is_hidden(c) { line.extend(c.escape_default()) } else { line.push(c) }
-    }
-    line
-}
-
-/// Characters that would break a line or hide what it says.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
 
 /// Returns the absolute path that the model's path means, by its text: `.` and `..` folded, links not followed.
 pub fn absolute(root: &Path, given: &Path) -> PathBuf {
