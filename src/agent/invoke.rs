@@ -1,6 +1,7 @@
 //! Handles the calls of one turn: looks up, validates, judges and runs each, and answers each exactly once.
 
 mod prepare;
+mod questions;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,7 +24,6 @@ use crate::path::RelPath;
 use crate::policy::redact::Secrets;
 use crate::policy::{Access, Decision, Grant};
 use crate::tool_name::ToolId;
-use crate::tools::common::memory;
 use crate::tools::{Call, Display, Effects, ToolContext, ToolError, ToolErrorKind, ToolOutput, Toolbox};
 
 /// Judges calls: the policy with the facts of this run, and whatever narrows it further.
@@ -244,28 +244,9 @@ impl<'a> Invoker<'a> {
         &self.offer.toolbox
     }
 
-    /// Returns the question about what rewritten files lost, beyond what the task names.
-    pub(super) fn question_of_loss(&self, task: &str) -> Option<String> {
-        memory::question_of_loss(&self.context, task)
-    }
-
     /// Returns a text without secrets, as the model may read it.
     pub(super) fn masked(&self, text: String) -> String {
         (self.redact)(text).0
-    }
-
-    /// Puts back what rewritten files lost beyond what the task names, as far as the policy still allows to write them;
-    /// returns the names of the files.
-    pub(super) fn restore_lost(&self, task: &str) -> Vec<String> {
-        let mut names = Vec::new();
-        for (path, entry) in memory::restored(&self.context, task) {
-            let access = [Access::Write { path: path.as_path().to_owned() }];
-            let (_, Some(grant)) = self.judge.authorize(ToolId::WriteFile.name(), &access) else { continue };
-            if self.context.workspace.write(&grant, path.as_path(), entry).is_ok() {
-                names.push(path.to_string());
-            }
-        }
-        names
     }
 
     /// Tells whether anything is staged.

@@ -23,7 +23,7 @@ use std::time::Instant;
 pub use ending::{Ending, OnDeny, Stopped};
 pub use events::Emit;
 
-use crate::change::loss;
+use crate::change::{alike, loss};
 use crate::event::Event;
 use crate::exit::Exit;
 use crate::model::tool_set::ToolSet;
@@ -103,8 +103,10 @@ struct Said {
     /// The answer that was questioned, because nothing had been done for it or something was lost, and the number of
     /// calls before it.
     nudged: Option<(String, u64)>,
-    /// Whether it was asked if what rewritten files lost was meant.
-    loss: LossQuestion,
+    /// The questions about changes that it was asked.
+    asked: Vec<Question>,
+    /// The one that its next answer is about.
+    open: Option<Question>,
     /// The last call that was to change a file changed nothing.
     changed_nothing: bool,
     reprompted: bool,
@@ -112,14 +114,13 @@ struct Said {
     repetition: bool,
 }
 
-/// The question about what rewritten files lost, which is asked once.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum LossQuestion {
-    #[default]
-    Unasked,
-    /// The next answer is about it.
-    Open,
-    Answered,
+/// A question about the changes, which is asked once and answered in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Question {
+    /// Whether what rewritten files lost is to come back.
+    Loss,
+    /// Whether lines like the removed ones are to go, too.
+    Rest,
 }
 
 /// Where new messages go as they are made, for a session that outlives a kill.
@@ -135,6 +136,7 @@ impl<'a> Agent<'a> {
         options: AgentOptions,
         emit: Emit<'a>,
     ) -> Agent<'a> {
+        invoker.set_task(&options.task);
         Agent {
             tools: ToolSet::new(invoker.offered()),
             model,
@@ -213,7 +215,10 @@ impl<'a> Agent<'a> {
         // A summary is not recorded: the session has the messages that it replaces.
         self.kept = self.transcript.messages().len();
         (self.emit)(Event::TurnStarted { turn: number, parent: None });
-        let turn = self.respond(number).await?;
+        let mut turn = self.respond(number).await?;
+        if turn.message.calls.is_empty() {
+            turn.message.calls.extend(self.invoker.chosen(&turn.message.text, number));
+        }
         let facts = self.model.facts();
         self.compaction.learn(&self.transcript, &turn.usage);
         let estimate = self.transcript.estimate() + estimate::estimate_text(&turn.message.text);
@@ -345,7 +350,10 @@ impl<'a> Agent<'a> {
             return Ok(TurnOutcome::Continue);
         }
         if let Some(question) = self.doubt(&text) {
-            self.said.nudged = Some((text, self.account.tool_calls()));
+            // A second question in a row is not about the task either.
+            let calls = self.account.tool_calls();
+            let earlier = self.said.nudged.take().filter(|(_, before)| *before == calls);
+            self.said.nudged = Some(earlier.unwrap_or((text, calls)));
             self.transcript.turn(turn.message, Vec::new());
             self.say(question);
             return Ok(TurnOutcome::Continue);
@@ -364,17 +372,23 @@ impl<'a> Agent<'a> {
 
     /// Returns what the model is asked about an answer before it counts: each thing once.
     fn doubt(&mut self, answer: &str) -> Option<String> {
-        let was_open = self.said.loss == LossQuestion::Open;
-        if was_open {
-            self.said.loss = LossQuestion::Answered;
-        }
-        if was_open && loss::wants_back(answer) {
-            let names = self.invoker.restore_lost(&self.options.task);
-            if names.is_empty() {
-                return Some("Other lines are in their place now, so put them back with the tools.".to_owned());
+        match self.said.open.take() {
+            Some(Question::Loss) if loss::wants_back(answer) => {
+                let names = self.invoker.restore_lost(&self.options.task);
+                if names.is_empty() {
+                    return Some("Other lines are in their place now, so put them back with the tools.".to_owned());
+                }
+                let message = format!("lines that a rewrite had lost were put back in {}", names.join(", "));
+                (self.emit)(Event::Warning { message });
             }
-            let message = format!("lines that a rewrite had lost were put back in {}", names.join(", "));
-            (self.emit)(Event::Warning { message });
+            Some(Question::Rest) if alike::wants_removed(answer) => {
+                let names = self.invoker.remove_rest();
+                if !names.is_empty() {
+                    let message = format!("lines like the removed ones were removed, too, in {}", names.join(", "));
+                    (self.emit)(Event::Warning { message });
+                }
+            }
+            Some(_) | None => {}
         }
         if self.said.nudged.is_none() && !self.tools.specs().is_empty() {
             if self.options.changes_expected && self.account.tool_calls() == 0 {
@@ -388,17 +402,23 @@ impl<'a> Agent<'a> {
                 return Some(NOTHING_CHANGED.to_owned());
             }
         }
-        self.question_of_loss()
+        [Question::Loss, Question::Rest].into_iter().find_map(|question| self.question(question))
     }
 
-    /// Returns the question about what rewritten files lost, once, and only while there is a turn left for its answer.
-    fn question_of_loss(&mut self) -> Option<String> {
-        if self.said.loss != LossQuestion::Unasked || self.options.task.is_empty() || self.account.is_last_turn() {
+    /// Returns a question about the changes, once, and only while there is a turn left for its answer.
+    fn question(&mut self, question: Question) -> Option<String> {
+        let task = &self.options.task;
+        if self.said.asked.contains(&question) || task.is_empty() || self.account.is_last_turn() {
             return None;
         }
-        let question = self.invoker.question_of_loss(&self.options.task)?;
-        self.said.loss = LossQuestion::Open;
-        Some(question)
+        let text = match question {
+            Question::Loss => self.invoker.question_of_loss(task),
+            Question::Rest if self.model.text_tools() => self.invoker.question_of_rest(task),
+            Question::Rest => None,
+        }?;
+        self.said.asked.push(question);
+        self.said.open = Some(question);
+        Some(text)
     }
 
     /// Answers the calls of a turn; `text` is the turn's text.
@@ -417,10 +437,12 @@ impl<'a> Agent<'a> {
         let outcomes = self.invoker.answer(&message.calls, &mut self.account, turn).await;
         for (call, outcome) in message.calls.iter().zip(outcomes) {
             let ToolResponse { content, is_error, wrong_arguments, name, ends } = outcome;
-            if [ToolId::WriteFile, ToolId::Edit].iter().any(|tool| tool.name() == name)
-                && self.tools.exact(&name).is_some()
-            {
-                self.said.changed_nothing = prompted::changes_nothing(&name, &Part::text_of(&content), is_error);
+            let may_change = [ToolId::WriteFile, ToolId::Edit, ToolId::RunShellCommand];
+            if may_change.iter().any(|tool| tool.name() == name) && self.tools.exact(&name).is_some() {
+                let words = Part::text_of(&content);
+                let is_task = self.options.changes_expected && self.options.question.is_none();
+                self.said.changed_nothing = prompted::changes_nothing(&name, &words, is_error)
+                    || is_task && prompted::is_failed_command(&name, &words);
             }
             if name == ToolId::StructuredOutput.name() {
                 is_answered |= !is_error;

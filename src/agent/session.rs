@@ -314,7 +314,7 @@ impl Called {
                 Given::Incomplete(raw) => Arguments::Incomplete { raw },
                 Given::Invalid { raw, problem } => Arguments::Invalid { raw, problem },
             },
-            recovered: ["hermes", "qwen_xml", "json"]
+            recovered: ["hermes", "qwen_xml", "json", "choice"]
                 .into_iter()
                 .find(|known| self.recovered.as_deref() == Some(known)),
             notes: Vec::new(),

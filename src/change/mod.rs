@@ -1,5 +1,6 @@
 //! Represents changes as values: what is staged, where an edit applies, and how a change is shown.
 
+pub(crate) mod alike;
 #[cfg(test)]
 pub(crate) mod arbitrary;
 pub mod binary;

@@ -440,10 +440,16 @@ mod tests {
         // Each value may have its name before it, in a tag of its own.
         let text = "<function=search>\n<parameter>include</parameter>\n<parameter>*.csv</parameter>\n\
                     <parameter>pattern</parameter>\n<parameter>open</parameter>\n</function>";
+        let behind = "<function=search>\n<parameter>pattern>\nopen\n</parameter>\n<parameter>include</parameter>\n\
+                      <value>*.csv</value>\n</function>";
+        let bare = "<function=search>\n<parameter=pattern>\nopen\n</parameter>\n<parameter>include</parameter>\n\
+                    *.csv\n</function>";
         let tools = ToolSet::new([spec("search", json!(["pattern", "include"]))].into());
-        let call = super::read(text, &tools, TextTools::Prompted, false).unwrap().calls.remove(0);
         let expected = json!({"pattern": "open", "include": "*.csv"});
-        assert_eq!(call.arguments, Arguments::Object(expected.as_object().unwrap().clone()));
+        for text in [text, behind, bare] {
+            let call = super::read(text, &tools, TextTools::Prompted, false).unwrap().calls.remove(0);
+            assert_eq!(call.arguments, Arguments::Object(expected.as_object().unwrap().clone()), "{text}");
+        }
     }
 
     #[test]

@@ -147,7 +147,8 @@ pub struct ToolCall {
     pub name: String,
     /// The arguments.
     pub arguments: Arguments,
-    /// The text shape that it was recovered from, if it did not come natively: `hermes`, `qwen_xml` or `json`.
+    /// The text shape that it was recovered from, if it did not come natively: `hermes`, `qwen_xml` or `json`;
+    /// `choice` where an answer to a question of ours stands for it.
     pub recovered: Option<&'static str>,
     /// Corrections in the arguments of a recovered call, for the model to read before the answer.
     pub notes: Vec<String>,

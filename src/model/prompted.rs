@@ -101,6 +101,12 @@ pub fn changes_nothing(tool: &str, words: &str, is_error: bool) -> bool {
     is_change && !words.starts_with("Denied") && (is_error || words.contains(UNCHANGED))
 }
 
+/// Tells whether the answer to a call is that of a command that ended with an error.
+pub fn is_failed_command(tool: &str, words: &str) -> bool {
+    let code = || words.lines().find_map(|line| line.strip_prefix("Exit Code: "));
+    tool == ToolId::RunShellCommand.name() && code().is_some_and(|code| code.trim() != "0")
+}
+
 /// Returns what is said of a call that failed, or was to change a file and did not, instead of the call and its answer:
 /// small models repeat the calls that they see. `None` if both are shown.
 pub fn in_vain(call: &ToolCall, words: &str, is_error: bool) -> Option<String> {
@@ -324,6 +330,8 @@ mod tests {
         assert!(in_vain(&call("sort"), "There is no tool \"sort\". Use one of these: edit.", true).is_some());
         assert_eq!(in_vain(&call("edit"), "Successfully modified file: a.py", false), None);
         assert_eq!(in_vain(&call("run_shell_command"), "Denied: no rule", true), None);
+        assert!(is_failed_command("run_shell_command", "Stdout: (empty)\nExit Code: 127\nSignal: (none)"));
+        assert!(!is_failed_command("run_shell_command", "Stdout: (empty)\nExit Code: 0\nSignal: (none)"));
         assert_eq!(in_vain(&call("run_shell_command"), "Exit Code: 1", true), None);
         let said = in_vain(&call("read_file"), "File not found: a", true).unwrap();
         assert!(said.starts_with("Your last call did not work. File not found: a\n\nMake another"), "{said}");

@@ -139,6 +139,13 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
         if rest.starts_with('{') && arguments.is_empty() {
             return object(text, at, name);
         }
+        if let Some((key, value, end)) = name_then_value(text, at, &properties)
+            && !arguments.contains_key(key)
+        {
+            arguments.insert(key.to_owned(), typed(value, properties.get(key)));
+            at = end;
+            continue;
+        }
         if let Some((value, end)) = value_for_name(text, at)
             && let Some(key) = unnamed(&required, &properties, &arguments, "")
         {
@@ -190,6 +197,10 @@ fn parameter(
     }
     let rest = &text[at..];
     let start = at + rest.strip_prefix("<parameter>").map(|_| "<parameter>".len())?;
+    // `<parameter>KEY>` is a slip of the pen.
+    if let Some((key, _)) = rest[start - at..].split_once('>').filter(|(key, _)| properties.contains_key(*key)) {
+        return Some((key.to_owned(), start + key.len() + 1, false));
+    }
     Some((unnamed(required, properties, arguments, rest)?.to_owned(), start, false))
 }
 
@@ -198,6 +209,19 @@ fn name_before_value<'a>(text: &'a str, at: usize, properties: &Map<String, Valu
     let (key, behind) = text[at..].strip_prefix("<parameter>")?.split_once("</parameter>")?;
     let value = behind.trim_start().strip_prefix("<parameter>")?;
     properties.contains_key(key.trim()).then(|| (key.trim(), text.len() - value.len()))
+}
+
+/// Reads `<parameter>KEY</parameter>` with `<value>VALUE</value>` behind it, or a word on a line of its own; returns both and
+/// the end.
+fn name_then_value<'a>(text: &'a str, at: usize, properties: &Map<String, Value>) -> Option<(&'a str, &'a str, usize)> {
+    let (key, behind) = text[at..].strip_prefix("<parameter>")?.split_once("</parameter>")?;
+    let key = Some(key.trim()).filter(|key| properties.contains_key(*key))?;
+    let behind = behind.trim_start();
+    let (value, rest) = match behind.strip_prefix("<value>") {
+        Some(value) => value.split_once("</value>")?,
+        None => behind.split_once('\n').filter(|(word, _)| !word.is_empty() && !word.contains(['<', '>', ' ']))?,
+    };
+    Some((key, bare_value(value), text.len() - rest.len()))
 }
 
 /// Reads `<parameter=VALUE</parameter>`; returns the value and the end of it.

@@ -34,19 +34,61 @@ pub fn named_paths(prompt: &str) -> Vec<&str> {
     found
 }
 
-/// Words by which a task asks for a number of things.
-const COUNTS: &[&str] = &["how many", "how often", "count the", "number of times"];
+/// Bytes of a task above which it is more than one thing to do.
+const SHORT_TASK_BYTES: usize = 400;
 
-/// Bytes of a task above which it is more than a question for a number.
-const QUESTION_BYTES: usize = 400;
+/// What is said below a short task to a model that writes its calls as text, by the words of the task: which call does such
+/// work. The first entry that fits counts.
+const NOTES: &[(&[&str], &str)] = &[
+    // By looking, small models count badly.
+    (
+        &["how many", "how often", "count the", "number of times"],
+        "First call search_file_content with the pattern that is to be counted.",
+    ),
+    // They write files anew for a name, and lose parts of them.
+    (
+        &["rename the", "rename all", "rename every", "renamed to"],
+        "For a new name call edit once for each file: old_string is the old name alone, new_string the new name alone, \
+         replace_all true.",
+    ),
+    // They write the comment and leave out what it is about.
+    (
+        &["doc comment", "add a comment", "add comments", "write a comment", "comment above", "comment for"],
+        "To add a comment call edit: old_string is the line that the comment stands before, new_string the comment and \
+         then that line again.",
+    ),
+    // They run what is not there yet.
+    (
+        &[
+            "create a",
+            "create an",
+            "write a script",
+            "write a shell script",
+            "write a test",
+            "write a module",
+            "new file",
+        ],
+        "To make a new file call write_file.",
+    ),
+];
 
-/// Returns what stands below a short task that asks for a number: by looking, small models count badly.
-pub fn counting_note(task: &str) -> &'static str {
+/// What the note about a task says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Note {
+    /// The words, without a line end.
+    pub text: &'static str,
+    /// Whether the task asks for a number of things.
+    pub counts: bool,
+}
+
+/// Returns what stands below a short task whose kind small models do better with a word about it.
+pub fn note(task: &str) -> Option<Note> {
     let asked = task.to_lowercase();
-    match task.len() <= QUESTION_BYTES && COUNTS.iter().any(|words| asked.contains(words)) {
-        true => "\n\nFirst call search_file_content with the pattern that is to be counted.",
-        false => "",
+    if task.len() > SHORT_TASK_BYTES {
+        return None;
     }
+    let at = NOTES.iter().position(|(words, _)| words.iter().any(|words| asked.contains(words)))?;
+    Some(Note { text: NOTES[at].1, counts: at == 0 })
 }
 
 /// Words that begin a question whose answer is words.
@@ -63,7 +105,7 @@ pub fn asks(task: &str) -> bool {
         sentence.ends_with('?') && words.by_ref().take(2).any(|word| QUESTIONS.contains(&word))
     };
     let mut sentences = asked.split_inclusive(['.', '?', '!', '\n']);
-    task.len() <= QUESTION_BYTES && (sentences.any(is_question) || TELLS.iter().any(|words| asked.contains(words)))
+    task.len() <= SHORT_TASK_BYTES && (sentences.any(is_question) || TELLS.iter().any(|words| asked.contains(words)))
 }
 
 /// Assembles the first message: standard input, the listing, the named files, then the task itself, last.
@@ -95,10 +137,19 @@ mod tests {
     }
 
     #[test]
-    fn a_short_question_for_a_number_gets_a_note() {
-        assert!(counting_note("How many tests are there?").contains("search_file_content"));
-        assert_eq!(counting_note("Fix the number of retries."), "");
-        assert_eq!(counting_note(&format!("How many?{}", " x".repeat(QUESTION_BYTES))), "");
+    fn a_short_task_gets_the_note_of_its_kind() {
+        let counted = note("How many tests are there?").unwrap();
+        assert!(counted.counts && counted.text.contains("search_file_content"));
+        for (task, call) in [
+            ("Rename the function a to b in x.py.", "old name alone"),
+            ("Write a doc comment for `mean`.", "stands before"),
+            ("Create an .editorconfig for two spaces.", "write_file"),
+        ] {
+            let note = note(task).unwrap();
+            assert!(note.text.contains(call) && !note.counts, "{task}");
+        }
+        assert_eq!(note("Fix the number of retries."), None);
+        assert_eq!(note(&format!("How many?{}", " x".repeat(SHORT_TASK_BYTES))), None);
     }
 
     #[test]
@@ -115,7 +166,7 @@ mod tests {
         {
             assert!(!asks(task), "{task}");
         }
-        assert!(!asks(&format!("Why?{}", " x".repeat(QUESTION_BYTES))));
+        assert!(!asks(&format!("Why?{}", " x".repeat(SHORT_TASK_BYTES))));
     }
 
     #[test]

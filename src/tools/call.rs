@@ -130,6 +130,21 @@ pub struct RunMemory {
     pub rewritten: std::sync::Mutex<std::collections::BTreeSet<crate::path::RelPath>>,
     /// Files whose whole replacement was questioned.
     pub questioned: std::sync::Mutex<std::collections::BTreeSet<crate::path::RelPath>>,
+    /// The task in the user's words; empty where it is not known.
+    pub task: std::sync::OnceLock<String>,
+    /// The places that the last edit may have meant, until the model says which.
+    pub choice: std::sync::Mutex<Option<Choice>>,
+}
+
+/// An edit that may mean several places of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The file, as the model named it.
+    pub path: std::path::PathBuf,
+    /// For each place the number of its line, from 1, the text that only it has, and what that becomes.
+    pub places: Vec<(usize, String, String)>,
+    /// What the model gave: the text to replace, and by what.
+    pub given: (String, String),
 }
 
 /// An item of the to-do list.

@@ -1,5 +1,7 @@
 //! Implements `edit`: replaces text in a file, or creates one.
 
+mod text_calls;
+
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -7,7 +9,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::common::{memory, names};
-use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolOutput, TypedTool, check_names_file, whole};
+use super::{
+    Call, CallFuture, Choice, Effects, ToolContext, ToolError, ToolOutput, TypedTool, check_names_file, whole,
+};
 use crate::change::Entry;
 use crate::change::diff;
 use crate::change::replace::{Failure, Replaced, Wanted, nearest, replace};
@@ -85,8 +89,11 @@ impl Call for EditCall {
             let Some(before) = Decoded::from_bytes(&view.content) else {
                 return Err(ToolError::failed(format!("Cannot edit binary file: {shown}")));
             };
-            let replaced = replace(&before.text, &self.old, &self.new, self.wanted())
-                .map_err(|failure| self.explain(&failure, &before.text, &shown))?;
+            let replaced =
+                self.replaced(&before.text, cx).map_err(|failure| match self.choice(&failure, &before.text, cx) {
+                    Some(question) => ToolError::failed(question),
+                    None => self.explain(&failure, &before.text, &shown),
+                })?;
             if replaced.text == before.text {
                 return Err(ToolError::failed(format!(
                     "No changes to apply. The new content is identical to the current content of file: {shown}"
@@ -111,6 +118,48 @@ impl EditCall {
             Some(true) => Wanted::All,
             Some(false) | None => Wanted::Exactly(self.expected_replacements.unwrap_or(1)),
         }
+    }
+
+    fn replaced(&self, text: &str, cx: &ToolContext<'_>) -> Result<Replaced, Failure> {
+        if !cx.text_tools {
+            return replace(text, &self.old, &self.new, self.wanted());
+        }
+        if (self.wanted() == Wanted::All || text_calls::is_renaming(task(cx), &self.old, &self.new))
+            && let Some(renamed) = text_calls::renamed(text, &self.old, &self.new)
+        {
+            return Ok(renamed);
+        }
+        if let Some(lines) = text_calls::whole_lines(text, &self.old, &self.new) {
+            return replace(text, lines, "", Wanted::Exactly(1));
+        }
+        let whole = text_calls::with_its_code(&self.path, &self.old, &self.new);
+        replace(text, &self.old, whole.as_ref().unwrap_or(&self.new), self.wanted())
+    }
+
+    /// Returns the question which of several places is meant, for a model that would point at the wrong one, and notes the
+    /// places for its answer.
+    fn choice(&self, failure: &Failure, text: &str, cx: &ToolContext<'_>) -> Option<String> {
+        let Failure::WrongCount { lines, .. } = failure else { return None };
+        let places = text_calls::places(text, (&self.old, &self.new), lines);
+        if !cx.text_tools || task(cx).is_empty() || places.is_empty() {
+            return None;
+        }
+        let line = |number: usize| text.lines().nth(number - 1).unwrap_or_default().trim();
+        let listed: String =
+            places.iter().map(|(number, _, _)| format!("\nLine {number}: {}", line(*number))).collect();
+        let numbers: Vec<String> = places.iter().map(|(number, _, _)| number.to_string()).collect();
+        let question = format!(
+            "\"{}\" is at {} places of {}.{listed}\nThe task: {}\nWhich line does it mean? Answer with its number only: \
+             {} or all.",
+            self.old.trim(),
+            places.len(),
+            names::one_line(&self.path),
+            task(cx),
+            numbers.join(", "),
+        );
+        *cx.memory.choice.lock().expect("nothing panics while it holds the choice") =
+            Some(Choice { path: self.path.clone(), places, given: (self.old.clone(), self.new.clone()) });
+        Some(question)
     }
 
     /// Reads the file; `None` if it is to be created.
@@ -236,6 +285,12 @@ impl EditCall {
             None => format!("{place} Use read_file to see it ({lines} lines)."),
         }
     }
+}
+
+/// Returns the task, if it is short enough to be said again.
+fn task<'a>(cx: &ToolContext<'a>) -> &'a str {
+    const MOST: usize = 400;
+    cx.memory.task.get().map(String::as_str).filter(|task| task.len() <= MOST).unwrap_or_default()
 }
 
 /// Returns lines of a text, from 1, bounded.

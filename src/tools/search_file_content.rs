@@ -180,6 +180,8 @@ struct Matches {
     all: Option<usize>,
     /// Those of the shown ones that have the pattern's own capital letters, if not all have.
     exact: Option<usize>,
+    /// How many are in which top folder, if all are shown and in more than one.
+    folders: Option<String>,
     /// The pattern was found as plain text.
     is_text: bool,
 }
@@ -206,8 +208,23 @@ impl Matches {
             };
             exact = query.exact().map(is_exact).filter(|exact| (1..shown).contains(exact));
         }
-        Ok(Matches { lines, all, exact, is_text })
+        let folders = if counted && shown <= most { by_folder(&lines) } else { None };
+        Ok(Matches { lines, all, exact, folders, is_text })
     }
+}
+
+/// Counts the lines in each of a few top folders; `None` where that tells nothing.
+fn by_folder(lines: &Lined) -> Option<String> {
+    const MOST: usize = 4;
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for (path, lines) in lines {
+        let mut parts = path.as_path().iter();
+        let first = parts.next().filter(|_| parts.next().is_some());
+        let folder = first.map_or_else(|| "the root".to_owned(), |first| names::one_line(Path::new(first)));
+        *counts.entry(folder).or_default() += lines.len();
+    }
+    let listed: Vec<String> = counts.iter().map(|(folder, count)| format!("{count} in {folder}")).collect();
+    (2..=MOST).contains(&listed.len()).then(|| listed.join(", "))
 }
 
 fn count(lines: &[(RelPath, Vec<Line>)]) -> usize {
@@ -360,6 +377,9 @@ fn listed(found: &Matches, most: usize, (outside, place): (Option<&Path>, &str))
         (Some(all), _) => text.push_str(&format!("; there are {all} in all")),
         (None, Some(exact)) => text.push_str(&format!("; {exact} of them in exactly these letters")),
         (None, None) => {}
+    }
+    if let Some(folders) = &found.folders {
+        text.push_str(&format!("; {folders}"));
     }
     text.push_str(":\n---");
     let mut left = shown;

@@ -8,8 +8,7 @@ use crate::model::Part;
 use crate::path::RelPath;
 use crate::policy::Access;
 use crate::prompt::first_message::{
-    LISTING_CHARS, PROJECT_BYTES, PROJECT_FILES, SHOWN_FILE_BYTES, SHOWN_FILES, counting_note, first_message,
-    named_paths,
+    LISTING_CHARS, Note, PROJECT_BYTES, PROJECT_FILES, SHOWN_FILE_BYTES, SHOWN_FILES, first_message, named_paths, note,
 };
 
 use crate::run::error::Failure;
@@ -105,15 +104,26 @@ impl Task<'_> {
         }
         let names = listing(self.reader.context.workspace, LISTING_CHARS);
         let mut shown = self.mentioned();
-        let searches = !self.prompt.typed.is_empty() && self.reader.registry.has(ToolId::SearchFileContent);
-        let note = if self.text_tools && searches { counting_note(&task) } else { "" };
-        if self.text_tools && note.is_empty() && !self.prompt.typed.is_empty() {
+        let note = self.note(&task);
+        let is_counted = note.is_some_and(|note| note.counts);
+        if self.text_tools && !is_counted && !self.prompt.typed.is_empty() {
             shown.extend(self.whole_project(&names, &shown).unwrap_or_default());
         }
-        let task = format!("{}{note}", task.trim());
+        let task = match note {
+            Some(note) => format!("{}\n\n{}", task.trim(), note.text),
+            None => task.trim().to_owned(),
+        };
         let mut parts = vec![Part::Text(first_message(&names, &shown, &included, &task))];
         parts.extend(media);
         Ok((parts, events))
+    }
+
+    /// Returns what a model that writes its calls as text is told about a task, if it has the tool that is spoken of.
+    fn note(&self, task: &str) -> Option<Note> {
+        let note = note(task).filter(|_| self.text_tools && !self.prompt.typed.is_empty())?;
+        let tools = [ToolId::SearchFileContent, ToolId::Edit, ToolId::WriteFile];
+        let named = tools.into_iter().find(|tool| note.text.contains(tool.name()))?;
+        self.reader.registry.has(named).then_some(note)
     }
 
     /// Reads the small files that the typed text mentions without `@`.

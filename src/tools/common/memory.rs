@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::names;
 use crate::change::text::Decoded;
-use crate::change::{ChangeSet, Entry, loss, syntax};
+use crate::change::{ChangeSet, Entry, alike, loss, syntax};
 use crate::path::RelPath;
 use crate::tools::{RunMemory, ToolContext};
 use crate::workspace::disk::Disk;
@@ -37,12 +37,7 @@ pub(crate) fn rewrote(memory: &RunMemory, path: &RelPath) {
 /// Returns the files among `changes` that were written as a whole, each with its text before and after.
 fn rewritten(cx: &ToolContext<'_>, changes: &ChangeSet) -> Vec<(RelPath, Decoded, Decoded)> {
     let rewritten = cx.memory.rewritten.lock().expect("nothing panics while it holds the set");
-    let text = |entry: &Entry| Decoded::from_bytes(entry.content()?);
-    let texts = rewritten.iter().filter_map(|path| {
-        let change = changes.get(path)?;
-        Some((path.clone(), text(&change.before)?, text(&change.after)?))
-    });
-    texts.collect()
+    changed(changes).filter(|(path, _, _)| rewritten.contains(path)).collect()
 }
 
 /// Returns the question about what the files that were written as a whole lost, beyond what the task names.
@@ -57,10 +52,37 @@ pub(crate) fn restored(cx: &ToolContext<'_>, task: &str) -> Vec<(RelPath, Entry)
     let changes = cx.workspace.changes();
     let back = rewritten(cx, &changes).into_iter().filter_map(|(path, before, after)| {
         let text = loss::restored(&names::relative(&path), &before.text, &after.text, task)?;
-        let Entry::File { executable, .. } = changes.get(&path)?.after else { return None };
-        Some((path, Entry::File { content: after.encode(&text).ok()?.into(), executable }))
+        with_text(&changes, path, &after, &text)
     });
     back.collect()
+}
+
+/// Returns the changed texts, each with its text before and after.
+fn changed(changes: &ChangeSet) -> impl Iterator<Item = (RelPath, Decoded, Decoded)> {
+    let text = |entry: &Entry| Decoded::from_bytes(entry.content()?);
+    changes.iter().filter_map(move |(path, change)| Some((path.clone(), text(&change.before)?, text(&change.after)?)))
+}
+
+/// Returns the question about lines that are like removed ones, where a task asks to remove all of them.
+pub(crate) fn question_of_rest(cx: &ToolContext<'_>, task: &str) -> Option<String> {
+    let files: Vec<_> = changed(&cx.workspace.changes()).filter(|_| alike::removes_all(task)).collect();
+    alike::question(files.iter().map(|(path, before, after)| (names::relative(path), &*before.text, &*after.text)))
+}
+
+/// Returns what the changed files become without the lines of [`question_of_rest`].
+pub(crate) fn without_rest(cx: &ToolContext<'_>) -> Vec<(RelPath, Entry)> {
+    let changes = cx.workspace.changes();
+    let files = changed(&changes).filter_map(|(path, before, after)| {
+        let text = alike::without_left(&before.text, &after.text);
+        if text == after.text { None } else { with_text(&changes, path, &after, &text) }
+    });
+    files.collect()
+}
+
+/// Returns a changed file with another text.
+fn with_text(changes: &ChangeSet, path: RelPath, file: &Decoded, text: &str) -> Option<(RelPath, Entry)> {
+    let Entry::File { executable, .. } = changes.get(&path)?.after else { return None };
+    Some((path, Entry::File { content: file.encode(text).ok()?.into(), executable }))
 }
 
 /// Tells, once for a file, that a text for it keeps no line of the file: the model confirms that by a second call.

@@ -92,6 +92,15 @@ fn a_pattern_that_finds_nothing_is_searched_as_text_and_capitals_are_counted() {
 }
 
 #[test]
+fn matches_are_counted_by_folder_for_models_that_write_calls_as_text() {
+    let mut project = Project::new(&[("a", b"x\n"), ("src/a", b"x\nx\n"), ("src/b/c", b"x\n")]);
+    let head = |project: &Project| search(project, json!({"pattern": "x"})).lines().next().unwrap().to_owned();
+    assert_eq!(head(&project), "Found 4 matches for pattern \"x\" in path \".\":");
+    project.text_tools = true;
+    assert_eq!(head(&project), "Found 4 matches for pattern \"x\" in path \".\"; 3 in src, 1 in the root:");
+}
+
+#[test]
 fn look_around_works_and_a_wrong_pattern_is_named() {
     let project = Project::new(&[("a", b"foo bar\nfoo baz\nabab\n")]);
     let lines = |pattern: &str| search(&project, json!({"pattern": pattern})).matches("\nL").count();

@@ -1,0 +1,115 @@
+//! Finds what is left of lines of which a task asks to remove all: small models stop after the first.
+
+use super::diff::LineDiff;
+
+/// Most lines that are asked about.
+const MOST: usize = 12;
+
+/// Words by which a task means every line of a kind, and beginnings of words by which it asks to remove something.
+const EVERY: &[&str] = &["all", "every", "everywhere", "each", "any"];
+const REMOVALS: &[&str] = &["remov", "delet", "drop", "strip"];
+
+/// Tells whether a task asks to remove everything of a kind.
+pub(crate) fn removes_all(task: &str) -> bool {
+    let task = task.to_lowercase();
+    let mut words = task.split(|c: char| !c.is_alphanumeric());
+    words.clone().any(|word| EVERY.contains(&word))
+        && words.any(|word| REMOVALS.iter().any(|begin| word.starts_with(begin)))
+}
+
+/// Returns the lines of a new text, from 1, that begin as the lines that it lost: with the same call, or the same two
+/// words. Empty where there are more than can be asked about.
+pub(crate) fn left(before: &str, after: &str) -> Vec<(usize, String)> {
+    let old: Vec<&str> = before.split_inclusive('\n').collect();
+    let diff = LineDiff::new(before.as_bytes(), after.as_bytes());
+    let beginnings: Vec<String> = diff
+        .edits()
+        .into_iter()
+        .filter(|(_, came)| came.iter().all(|line| line.trim_ascii().is_empty()))
+        .flat_map(|(range, _)| old[range].iter().filter_map(|line| beginning(line)))
+        .collect();
+    let begins = |line: &str| beginning(line).is_some_and(|begin| beginnings.contains(&begin));
+    let left: Vec<(usize, String)> = (1..)
+        .zip(after.lines())
+        .filter(|(_, line)| begins(line))
+        .map(|(number, line)| (number, line.trim().to_owned()))
+        .collect();
+    if left.len() > MOST { Vec::new() } else { left }
+}
+
+/// Returns a text without the lines of [`left`].
+pub(crate) fn without_left(before: &str, after: &str) -> String {
+    let left = left(before, after);
+    let stays = |(number, _): &(usize, &str)| left.iter().all(|(gone, _)| gone != number);
+    (1..).zip(after.split_inclusive('\n')).filter(stays).map(|(_, line)| line).collect()
+}
+
+/// Returns what tells the kind of a line: its call up to the bracket, or else its first two words.
+fn beginning(line: &str) -> Option<String> {
+    let line = line.trim();
+    let name = line.find(|c: char| !c.is_alphanumeric() && !"._:".contains(c)).unwrap_or(line.len());
+    if name > 1 && line[name..].starts_with('(') {
+        return Some(line[..=name].to_owned());
+    }
+    let mut words = line.split_whitespace();
+    let (first, second) = (words.next()?, words.next()?);
+    Some(format!("{first} {second}"))
+}
+
+/// Returns the question whether what is left is to go, too: for each file its name, and its text before and after. `None`
+/// if nothing is left.
+pub(crate) fn question<'t>(files: impl Iterator<Item = (String, &'t str, &'t str)>) -> Option<String> {
+    let mut listed = String::new();
+    for (name, before, after) in files {
+        let lines = left(before, after);
+        listed.extend(lines.iter().map(|(number, line)| {
+            let line: String = line.chars().take(200).collect();
+            format!("\n{name}, line {number}: {line}")
+        }));
+    }
+    (!listed.is_empty()).then(|| {
+        format!(
+            "These lines are like the ones that you removed, and are still there:{listed}\nDoes the task ask to remove \
+             them, too? Answer with one word: \"remove\" takes them out, \"keep\" leaves them."
+        )
+    })
+}
+
+/// Tells whether an answer to the question is that the lines are to go.
+pub(crate) fn wants_removed(answer: &str) -> bool {
+    let answer = answer.to_lowercase();
+    answer.contains("remove") && !answer.contains("keep")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_begins_as_what_went() {
+        let before = "console.log(1);\nf();\n  console.log(2);\nconsole.error(3);\n";
+        let after = "f();\n  console.log(2);\nconsole.error(3);\n";
+        assert_eq!(left(before, after), [(2, "console.log(2);".to_owned())]);
+        assert_eq!(without_left(before, after), "f();\nconsole.error(3);\n");
+        assert_eq!(left("echo DEBUG a\necho built\n", "echo built\n"), []);
+        assert_eq!(left("import re\nimport os\n", "import os\n"), []);
+        assert_eq!(left("# TODO: a\n# TODO: b\n", "# TODO: b\n"), [(1, "# TODO: b".to_owned())]);
+        // What was replaced is not gone.
+        assert_eq!(left("f(1)\nf(2)\n", "f(3)\nf(2)\n"), []);
+        assert_eq!(left(&"f(1)\n".repeat(20), &"f(1)\n".repeat(19)), []);
+    }
+
+    #[test]
+    fn only_a_task_for_all_lines_of_a_kind_is_asked_about_them() {
+        assert!(removes_all("Remove all console.log lines from server.js."));
+        assert!(removes_all("Delete every TODO."));
+        assert!(!removes_all("Remove the first console.log line."));
+        assert!(!removes_all("Say all that is known."));
+    }
+
+    #[test]
+    fn an_answer_wants_lines_gone_or_not() {
+        assert!(wants_removed("remove") && wants_removed("Remove."));
+        assert!(!wants_removed("keep") && !wants_removed("remove or keep?") && !wants_removed("They stay."));
+    }
+}

@@ -1,0 +1,215 @@
+//! Reads an edit of a model that writes its calls as text by what it means: such models name a variable by its letters
+//! alone, leave out the line that a comment belongs to, and point at several places at once.
+
+use std::ops::Range;
+use std::path::Path;
+
+use crate::change::replace::{Replaced, Stage, line_of};
+
+/// Tells whether a text is a name alone: a word of a program.
+pub(super) fn is_name(text: &str) -> bool {
+    let text = text.trim();
+    !text.is_empty() && text.chars().all(is_part) && !text.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// Tells whether a task asks to rename one thing to another everywhere.
+pub(super) fn is_renaming(task: &str, old: &str, new: &str) -> bool {
+    let has = |name: &str| task.split(|c: char| !is_part(c)).any(|word| word == name.trim());
+    task.to_lowercase().contains("renam") && has(old) && has(new)
+}
+
+/// Returns where a name is a word of its own: the name `t` is not in `text`.
+fn words(text: &str, name: &str) -> Vec<Range<usize>> {
+    let found = text.match_indices(name).map(|(at, _)| at..at + name.len());
+    found.filter(|place| !text[..place.start].ends_with(is_part) && !text[place.end..].starts_with(is_part)).collect()
+}
+
+/// Replaces a name by a name wherever it is a word of its own; `None` if either is no name, or the text has it nowhere.
+pub(super) fn renamed(text: &str, old: &str, new: &str) -> Option<Replaced> {
+    let (old, new) = (old.trim(), new.trim());
+    let places = if is_name(old) && is_name(new) { words(text, old) } else { Vec::new() };
+    if places.is_empty() {
+        return None;
+    }
+    let mut replaced = Replaced { text: String::new(), places: Vec::new(), now: Vec::new(), stage: Stage::Exact };
+    let mut copied = 0;
+    for place in places {
+        replaced.text.push_str(&text[copied..place.start]);
+        replaced.now.push(replaced.text.len()..replaced.text.len() + new.len());
+        replaced.text.push_str(new);
+        copied = place.end;
+        replaced.places.push(place);
+    }
+    replaced.text.push_str(&text[copied..]);
+    Some(replaced)
+}
+
+fn is_part(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Returns the text to write where a comment alone was to replace the code that it is about: the comment before the code, a
+/// docstring behind the line that begins a function or class. `None` where code is written, or made a comment.
+pub(super) fn with_its_code(path: &Path, old: &str, new: &str) -> Option<String> {
+    let begins = comment_begins(path)?;
+    let is_comment = |line: &str| begins.iter().any(|begin| line.trim_start().starts_with(begin));
+    let written = |text: &'_ str| -> Vec<String> {
+        text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect()
+    };
+    let (before, after) = (written(old), written(new));
+    let code = before.iter().find(|line| !is_comment(line))?;
+    if after.iter().any(|line| line.contains(code.trim())) {
+        return None;
+    }
+    let ended = |text: &str| if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
+    if !after.is_empty() && after.iter().all(|line| is_comment(line)) {
+        return Some(ended(new) + old);
+    }
+    if path.extension().is_some_and(|ending| ending == "py") && is_docstring(new) {
+        let declares = ["def ", "async def ", "class "].iter().any(|begin| code.trim_start().starts_with(begin));
+        let (first, rest) = old.split_at(old.find('\n').map_or(old.len(), |end| end + 1));
+        if declares && first.trim_end().ends_with(':') {
+            let indent = &first[..first.len() - first.trim_start().len()];
+            let is_inside = new.starts_with(&format!("{indent} ")) || new.starts_with(&format!("{indent}\t"));
+            let text = if is_inside { ended(new) } else { format!("{indent}    {}", ended(new.trim_start())) };
+            let text = if rest.is_empty() && !old.ends_with('\n') { text.trim_end().to_owned() } else { text };
+            return Some(ended(first) + &text + rest);
+        }
+    }
+    None
+}
+
+/// Returns the whole lines to remove where their text alone was to be replaced by nothing, with an empty line if they leave
+/// two; `None` where it is not the only such place, or only a part of a line.
+pub(super) fn whole_lines<'t>(text: &'t str, old: &str, new: &str) -> Option<&'t str> {
+    let bare = old.trim();
+    let mut found = text.match_indices(bare).map(|(at, _)| at).filter(|_| new.trim().is_empty() && !bare.is_empty());
+    let (at, None) = (found.next()?, found.next()) else { return None };
+    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    let behind = at + bare.len();
+    let mut end = behind + text[behind..].find('\n')? + 1;
+    if !text[start..at].trim().is_empty() || !text[behind..end].trim().is_empty() {
+        return None;
+    }
+    let is_free = start == 0 || text[..start].ends_with("\n\n");
+    if is_free && text[end..].starts_with('\n') && text[end..].trim() != "" {
+        end += 1;
+    }
+    Some(&text[start..end])
+}
+
+fn is_docstring(text: &str) -> bool {
+    let text = text.trim();
+    ["\"\"\"", "'''"].iter().any(|quote| {
+        text.len() >= 2 * quote.len()
+            && text.starts_with(quote)
+            && text.ends_with(quote)
+            && text.matches(quote).count() == 2
+    })
+}
+
+/// Returns what begins a line of comment in a file of this ending; `None` where it is not known.
+fn comment_begins(path: &Path) -> Option<&'static [&'static str]> {
+    Some(match path.extension()?.to_str()? {
+        "rs" | "js" | "mjs" | "cjs" | "jsx" | "ts" | "tsx" | "go" | "c" | "h" | "cc" | "cpp" | "hpp" | "java"
+        | "kt" | "swift" | "scala" | "php" | "cs" => &["//", "/*", "* ", "*/"],
+        "py" | "sh" | "bash" | "rb" | "yaml" | "yml" | "toml" | "pl" | "r" => &["#"],
+        _ => return None,
+    })
+}
+
+/// Most places that are asked about.
+const MOST_PLACES: usize = 6;
+
+/// Returns the places of a text that an edit may mean, by the numbers of their lines from 1: the number, whole lines that no
+/// other place has, and what they become. Empty where they cannot be told apart.
+pub(super) fn places(text: &str, (old, new): (&str, &str), numbers: &[usize]) -> Vec<(usize, String, String)> {
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let of_names = || words(text, old.trim()).iter().map(|place| line_of(text, place.start)).collect();
+    let is_renamed = is_name(old) && is_name(new);
+    let mut numbers: Vec<usize> = if is_renamed { of_names() } else { numbers.to_vec() };
+    numbers.dedup();
+    if old.trim().contains('\n') || !(2..=MOST_PLACES).contains(&numbers.len()) {
+        return Vec::new();
+    }
+    let found: Option<Vec<_>> = numbers
+        .into_iter()
+        .map(|number| {
+            let at = number.checked_sub(1)?;
+            let line = lines.get(at).filter(|line| line.contains(old))?;
+            let renamed = if is_renamed { renamed(line, old, new) } else { None };
+            let changed = renamed.map_or_else(|| line.replace(old, new), |renamed| renamed.text);
+            let (mut first, mut last) = (at, at);
+            loop {
+                let whole = lines[first..=last].concat();
+                if text.matches(&whole).count() == 1 {
+                    let (before, after) = (lines[first..at].concat(), lines[at + 1..=last].concat());
+                    return Some((number, whole, format!("{before}{changed}{after}")));
+                }
+                match (first.checked_sub(1), last + 1 < lines.len()) {
+                    (Some(earlier), _) => first = earlier,
+                    (None, true) => last += 1,
+                    (None, false) => return None,
+                }
+            }
+        })
+        .collect();
+    found.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_replaced_where_it_is_a_word() {
+        let replaced = renamed("format(t) // text\nt = t + 1\n", "t", "seconds").unwrap();
+        assert_eq!(
+            (replaced.text.as_str(), replaced.places.len()),
+            ("format(seconds) // text\nseconds = seconds + 1\n", 3)
+        );
+        assert_eq!(renamed("a.b", "a.b", "c"), None);
+        assert_eq!(renamed("text", "t", "x"), None);
+    }
+
+    #[test]
+    fn a_comment_keeps_the_code_that_it_is_about() {
+        let kept = |name: &str, old: &str, new: &str| with_its_code(Path::new(name), old, new);
+        assert_eq!(kept("a.rs", "pub fn a() {\n", "/// A.\n").as_deref(), Some("/// A.\npub fn a() {\n"));
+        assert_eq!(kept("a.js", "f();", "// Calls f.").as_deref(), Some("// Calls f.\nf();"));
+        assert_eq!(
+            kept("a.py", "    def f(self):\n        return 1\n", "\"\"\"Returns one.\"\"\"").as_deref(),
+            Some("    def f(self):\n        \"\"\"Returns one.\"\"\"\n        return 1\n")
+        );
+        assert_eq!(kept("a.py", "class A:", "    '''A.'''").as_deref(), Some("class A:\n    '''A.'''"));
+        // Code that becomes a comment, code, comments for comments, and languages without a known comment.
+        assert_eq!(kept("a.rs", "a();\n", "// a();\n"), None);
+        assert_eq!(kept("a.rs", "a();\n", "// A.\nb();\n"), None);
+        assert_eq!(kept("a.rs", "// A.\n", "// B.\n"), None);
+        assert_eq!(kept("a.md", "a\n", "# B\n"), None);
+        assert_eq!(kept("a.rs", "a();\n", ""), None);
+    }
+
+    #[test]
+    fn removed_lines_leave_no_empty_line() {
+        let text = "a\n  f(1);\nb\n\nc\nd\n\ne\n";
+        assert_eq!(whole_lines(text, "f(1);", ""), Some("  f(1);\n"));
+        assert_eq!(whole_lines(text, "c\nd\n", ""), Some("c\nd\n\n"));
+        assert_eq!(whole_lines(text, "f(1)", ""), None);
+        assert_eq!(whole_lines(text, "b", "x"), None);
+        assert_eq!(whole_lines("a\na\n", "a", ""), None);
+    }
+
+    #[test]
+    fn places_are_told_apart_by_their_lines() {
+        let text = "# Guide\n\nUsage is free.\n\n## Usage\n";
+        let found = places(text, ("Usage", "Start"), &[3, 5]);
+        assert_eq!(found[0].0, 3);
+        assert_eq!(found[1], (5, "## Usage\n".into(), "## Start\n".into()));
+        let found = places("a {\n  x\n}\nb {\n  x\n}\n", ("x", "y"), &[2, 5]);
+        assert_eq!(found[1], (5, "b {\n  x\n".into(), "b {\n  y\n".into()));
+        // Of a name only where it is a word.
+        assert_eq!(places("t;\ntext\nt = t\n", ("t", "s"), &[1, 2, 2, 3]).len(), 2);
+        assert!(places("x\nx\n", ("x\nx", "y"), &[1, 2]).is_empty());
+    }
+}
