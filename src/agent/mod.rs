@@ -32,6 +32,7 @@ use crate::model::{
     leaked_calls,
     prompted::{self, CallsOutcome},
 };
+use crate::prompt::first_message::named_paths;
 use crate::tool_name::ToolId;
 use ending::{exceeded, model_error, stopped};
 use events::{assistant_event, delta_event};
@@ -324,7 +325,9 @@ impl<'a> Agent<'a> {
             self.transcript.turn(turn.message, Vec::new());
             let named = self.tools.specs().iter().find(|tool| problem.contains(&format!("`{}`", tool.name)));
             let is_answer = named.is_some_and(|tool| tool.name == ToolId::StructuredOutput.name());
-            let said = if self.model.text_tools() { prompted::correction(&problem, named) } else { problem.clone() };
+            let path = named_paths(&self.options.task).first().copied();
+            let is_prompted = self.model.text_tools();
+            let said = if is_prompted { prompted::correction(&problem, named, path) } else { problem.clone() };
             self.transcript.say(said);
             return Ok(if is_answer { TurnOutcome::Misfit(problem) } else { TurnOutcome::Continue });
         }

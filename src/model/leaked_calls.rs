@@ -444,9 +444,11 @@ mod tests {
                       <value>*.csv</value>\n</function>";
         let bare = "<function=search>\n<parameter=pattern>\nopen\n</parameter>\n<parameter>include</parameter>\n\
                     *.csv\n</function>";
+        let lines = "<function=search>\n<parameter>pattern</parameter>\nopen\n<parameter>include</parameter>\n*.csv\n\
+                     </function>";
         let tools = ToolSet::new([spec("search", json!(["pattern", "include"]))].into());
         let expected = json!({"pattern": "open", "include": "*.csv"});
-        for text in [text, behind, bare] {
+        for text in [text, behind, bare, lines] {
             let call = super::read(text, &tools, TextTools::Prompted, false).unwrap().calls.remove(0);
             assert_eq!(call.arguments, Arguments::Object(expected.as_object().unwrap().clone()), "{text}");
         }

@@ -34,13 +34,14 @@ pub fn describe(tools: &[ToolSpec]) -> String {
     text
 }
 
-/// Adds the right format to the message about a failed call; examples in JSON would teach the wrong format.
-pub fn correction(problem: &str, tool: Option<&ToolSpec>) -> String {
-    let problem = ["\nExample: ", " Inside a string write"]
+/// Adds the right format to the message about a failed call; examples in JSON would teach the wrong format. `path` stands
+/// for paths in it: small models copy an example as it is.
+pub fn correction(problem: &str, tool: Option<&ToolSpec>, path: Option<&str>) -> String {
+    let problem = ["\nExample: ", "\nReceived: ", "\nA valid call of ", " Inside a string write"]
         .iter()
         .fold(problem, |kept, cut| kept.split_once(cut).map_or(kept, |(before, _)| before));
     match tool {
-        Some(tool) => format!("{problem}\nWrite it like this:\n\n{}", example_call(tool)),
+        Some(tool) => format!("{problem}\nWrite it like this:\n\n{}", example_call(tool, path.unwrap_or(ANY_PATH))),
         None => problem.to_owned(),
     }
 }
@@ -61,7 +62,7 @@ fn examples(tools: &[ToolSpec]) -> Vec<String> {
     }
     if examples.is_empty() {
         let tool = tools.iter().find(|tool| tool.name == ToolId::ReadFile.name()).or(tools.first());
-        examples.extend(tool.map(example_call));
+        examples.extend(tool.map(|tool| example_call(tool, ANY_PATH)));
     }
     examples
 }
@@ -189,7 +190,10 @@ fn shape<'a>(name: &str, values: impl Iterator<Item = (&'a str, String)>) -> Str
     text
 }
 
-fn example_call(tool: &ToolSpec) -> String {
+/// The path in an example, where no better one is known.
+const ANY_PATH: &str = "src/main.rs";
+
+fn example_call(tool: &ToolSpec, path: &str) -> String {
     let required = required(tool);
     let values = properties(tool).into_iter().filter(|(name, _)| required.contains(name)).map(|(name, schema)| {
         let value = match type_of(schema).as_str() {
@@ -197,7 +201,7 @@ fn example_call(tool: &ToolSpec) -> String {
             "boolean" => "true".to_owned(),
             kind if kind.ends_with("[]") => "[\"…\"]".to_owned(),
             "object" => "{}".to_owned(),
-            _ if name.contains("path") => "src/main.rs".to_owned(),
+            _ if name.contains("path") => path.to_owned(),
             _ => "…".to_owned(),
         };
         (name, value)

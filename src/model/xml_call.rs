@@ -211,15 +211,19 @@ fn name_before_value<'a>(text: &'a str, at: usize, properties: &Map<String, Valu
     properties.contains_key(key.trim()).then(|| (key.trim(), text.len() - value.len()))
 }
 
-/// Reads `<parameter>KEY</parameter>` with `<value>VALUE</value>` behind it, or a word on a line of its own; returns both and
-/// the end.
+/// Reads `<parameter>KEY</parameter>` with `<value>VALUE</value>` behind it, or lines without a tag; returns both and the end.
 fn name_then_value<'a>(text: &'a str, at: usize, properties: &Map<String, Value>) -> Option<(&'a str, &'a str, usize)> {
     let (key, behind) = text[at..].strip_prefix("<parameter>")?.split_once("</parameter>")?;
     let key = Some(key.trim()).filter(|key| properties.contains_key(*key))?;
     let behind = behind.trim_start();
     let (value, rest) = match behind.strip_prefix("<value>") {
         Some(value) => value.split_once("</value>")?,
-        None => behind.split_once('\n').filter(|(word, _)| !word.is_empty() && !word.contains(['<', '>', ' ']))?,
+        None => {
+            let is_end =
+                |line: &str| ["<parameter", "</function>", "</tool_call>"].iter().any(|tag| line.starts_with(tag));
+            let length: usize = behind.split_inclusive('\n').take_while(|line| !is_end(line)).map(str::len).sum();
+            Some(behind.split_at(length)).filter(|(value, rest)| !value.is_empty() && !rest.is_empty())?
+        }
     };
     Some((key, bare_value(value), text.len() - rest.len()))
 }

@@ -1,5 +1,6 @@
 //! Implements `search_file_content`: finds lines that match a pattern, with ripgrep's own libraries.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -62,7 +63,7 @@ impl TypedTool for SearchFileContent {
         }
         let include = args.include.filter(|include| !include.is_empty());
         Ok(Box::new(SearchCall {
-            query: Query { regex: Regex::new(&pattern, case_sensitive)?, pattern, case_sensitive },
+            query: Query { regex: Regex::new(&of_one_line(&pattern), case_sensitive)?, pattern, case_sensitive },
             path: named(args.path).unwrap_or_else(|| ".".into()),
             matcher: include
                 .as_ref()
@@ -73,6 +74,21 @@ impl TypedTool for SearchFileContent {
             most: args.most.unwrap_or(MATCHES).clamp(1, MATCHES_MOST),
         }))
     }
+}
+
+/// Returns a pattern with `$` for a line break at its end and `^` for one at its beginning: lines are searched without
+/// theirs.
+fn of_one_line(pattern: &str) -> Cow<'_, str> {
+    let ends = ["\\r\\n", "\\n", "\r\n", "\n"];
+    let begin = ends.iter().find_map(|end| pattern.strip_prefix(end));
+    let inner = begin.unwrap_or(pattern);
+    let is_escape = |rest: &&str| (rest.len() - rest.trim_end_matches('\\').len()).is_multiple_of(2);
+    let end = ends.iter().find_map(|end| inner.strip_suffix(end)).filter(is_escape);
+    if (begin.is_none() && end.is_none()) || end.unwrap_or(inner).is_empty() {
+        return Cow::Borrowed(pattern);
+    }
+    let mark = |is_there: bool, mark: &'static str| if is_there { mark } else { "" };
+    Cow::Owned(format!("{}{}{}", mark(begin.is_some(), "^"), end.unwrap_or(inner), mark(end.is_some(), "$")))
 }
 
 /// What the model gives.
@@ -371,15 +387,13 @@ fn listed(found: &Matches, most: usize, (outside, place): (Option<&Path>, &str))
     let shown = total.min(most);
     let noun = if shown == 1 { "match" } else { "matches" };
     let kind = if found.is_text { "plain text" } else { "pattern" };
-    let mut text = format!("Found {shown} {noun} for {kind} {place}");
+    let folders = found.folders.as_ref().map(|folders| format!(" in all, {folders}")).unwrap_or_default();
+    let mut text = format!("Found {shown} {noun}{folders} for {kind} {place}");
     match (found.all, found.exact) {
         (Some(COUNTED..), _) => text.push_str(&format!("; there are {COUNTED} or more")),
         (Some(all), _) => text.push_str(&format!("; there are {all} in all")),
         (None, Some(exact)) => text.push_str(&format!("; {exact} of them in exactly these letters")),
         (None, None) => {}
-    }
-    if let Some(folders) = &found.folders {
-        text.push_str(&format!("; {folders}"));
     }
     text.push_str(":\n---");
     let mut left = shown;

@@ -122,8 +122,8 @@ impl Call for WriteCall {
     }
 }
 
-/// Returns the content of a call. The Markdown fence that a small model puts around a whole file is taken off, unless the
-/// file is one that may begin so.
+/// Returns the content of a call, without what a small model copies around it: the Markdown fence around a whole file,
+/// unless the file is one that may begin so, and the lines between which the file was shown.
 fn given<'t>(text_tools: bool, call: &'t WriteCall, before: Option<&Decoded>) -> Cow<'t, str> {
     let WriteCall { path, content } = call;
     if !text_tools {
@@ -136,7 +136,22 @@ fn given<'t>(text_tools: bool, call: &'t WriteCall, before: Option<&Decoded>) ->
         || (is_markdown && !["", "md", "markdown"].contains(&info));
     match unfenced(content).filter(|_| !may_begin_so) {
         Some(inner) => Cow::Owned(format!("{inner}\n")),
-        None => Cow::Borrowed(content),
+        None => Cow::Borrowed(without_marks(content, before.map_or("", |before| &before.text))),
+    }
+}
+
+/// Returns a text without the lines between which the prompt shows a file.
+fn without_marks<'t>(text: &'t str, before: &str) -> &'t str {
+    let is_mark =
+        |line: &str| line.len() > 8 && line.starts_with("--- ") && line.ends_with(" ---") && !before.contains(line);
+    let mut text = text;
+    if let Some((_, rest)) = text.split_once('\n').filter(|(line, _)| is_mark(line.trim_end())) {
+        text = rest;
+    }
+    let trimmed = text.trim_end();
+    match trimmed.rsplit_once('\n') {
+        Some((rest, line)) if line.starts_with("--- End of ") && is_mark(line) => &text[..=rest.len()],
+        _ => text,
     }
 }
 
@@ -218,6 +233,9 @@ mod tests {
             ("x.py", "```python\na = 1\n```", "a = 1\n"),
             ("a.md", "```markdown\n# A\n\nB\n```markdown\n", "# A\n\nB\n"),
             ("c.md", "```sh\nls\n```\n", "```sh\nls\n```\n"),
+            ("d.md", "--- d.md ---\n# D\n--- End of d.md ---\n", "# D\n"),
+            ("a.md", "# A\n\nC\n--- End of a.md ---", "# A\n\nC\n"),
+            ("e.md", "---\ntitle: E\n---\n", "---\ntitle: E\n---\n"),
             ("b.md", "```\nls\n```\n", "```\nls\n```\n"),
         ] {
             write(&project, path, given);

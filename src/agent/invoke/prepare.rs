@@ -13,6 +13,7 @@ use crate::event::{DecisionRecord, Event, PermissionDenial};
 use crate::exit::Exit;
 use crate::model::{Arguments, ToolCall, prompted};
 use crate::policy::{Access, Decision, Denial, Grant};
+use crate::prompt::first_message::named_paths;
 use crate::tool_name::ToolId;
 use crate::tools::{Call, Effects, Entry, ParsedCall, ToolError, ToolErrorKind};
 
@@ -171,7 +172,10 @@ impl Invoker<'_> {
                     let names: Vec<&str> = self.offer.specs.iter().map(|tool| tool.name.as_str()).collect();
                     format!("There is no tool {name:?}. Use one of these: {}.", names.join(", "))
                 }
-                tool => prompted::correction(&message, tool),
+                tool => {
+                    let task = self.context.memory.task.get().map(String::as_str).unwrap_or_default();
+                    prompted::correction(&message, tool, named_paths(task).first().copied())
+                }
             }
         } else {
             message

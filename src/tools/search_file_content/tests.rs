@@ -97,7 +97,7 @@ fn matches_are_counted_by_folder_for_models_that_write_calls_as_text() {
     let head = |project: &Project| search(project, json!({"pattern": "x"})).lines().next().unwrap().to_owned();
     assert_eq!(head(&project), "Found 4 matches for pattern \"x\" in path \".\":");
     project.text_tools = true;
-    assert_eq!(head(&project), "Found 4 matches for pattern \"x\" in path \".\"; 3 in src, 1 in the root:");
+    assert_eq!(head(&project), "Found 4 matches in all, 3 in src, 1 in the root for pattern \"x\" in path \".\":");
 }
 
 #[test]
@@ -108,6 +108,9 @@ fn look_around_works_and_a_wrong_pattern_is_named() {
     assert_eq!(lines(r"(ab)\1"), 1);
     let said = search(&project, json!({"pattern": "a("}));
     assert!(said.starts_with("Invalid regular expression pattern: a(. "), "{said}");
+    for (pattern, count) in [(r"foo ba.\n", 2), ("bar\n", 1), (r"\nfoo", 2), (r"a\\n", 0), (r"\n", 0)] {
+        assert_eq!(lines(pattern), count, "{pattern}");
+    }
     assert!(search(&project, json!({"pattern": "a\nb"})).starts_with("Invalid regular expression pattern: "));
     let costly = Project::new(&[("a", format!("{}!", "a".repeat(60)).as_bytes())]);
     assert!(search(&costly, json!({"pattern": "^(?:a|a(?=.))+b"})).contains("too costly for a line 1"));
