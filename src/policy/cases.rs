@@ -129,6 +129,11 @@ fn ecosystems() -> Fixture {
         "node_modules/.bin/eslint",
         "node_modules/.bin/prettier",
         "node_modules/.bin/tsc",
+        "node_modules/.bin/playwright",
+        "node_modules/.bin/vite",
+        "node_modules/.bin/c8",
+        "node_modules/.bin/nx",
+        "node_modules/.bin/knip",
         "vendor/bin/phpunit",
     ] {
         put(&fixture.root, path, "x\n");
@@ -246,6 +251,9 @@ fn everyday_commands_run_and_hostile_ones_like_them_do_not() {
         "spec/models/user_spec.rb",
         "packages/a/package.json",
         "src/main.ts",
+        "main.tf",
+        "chart/Chart.yaml",
+        "manage.py",
     ] {
         put(&fixture.root, path, "x\n");
     }

@@ -25,20 +25,21 @@ struct Ecosystem {
     shown_by: &'static str,
 }
 
-const ECOSYSTEMS: [Ecosystem; 25] = [
+const ECOSYSTEMS: [Ecosystem; 28] = [
     Ecosystem { programs: "cargo rustc rustfmt", shown_by: "Cargo.toml *.rs" },
     Ecosystem {
-        programs: "go gofmt goimports gofumpt staticcheck errcheck gosec revive govulncheck ineffassign golangci-lint",
+        programs: "go gofmt goimports gofumpt staticcheck errcheck gosec revive govulncheck ineffassign golangci-lint gotestsum",
         shown_by: "go.mod go.work",
     },
     Ecosystem {
-        programs: "npm pnpm yarn npx pnpx tsc vue-tsc eslint prettier jest vitest mocha stylelint standard xo biome node",
+        programs: "npm pnpm yarn npx pnpx tsc vue-tsc eslint prettier jest vitest mocha stylelint standard xo biome node ava tsup svelte-check \
+            oxlint knip depcheck tsd c8 nyc playwright cypress vite next astro ng turbo nx",
         shown_by: "package.json",
     },
     Ecosystem {
         programs: "pytest py.test python python3 pip pip3 uv poetry pipenv pdm rye hatch tox nox coverage mypy ruff black isort flake8 \
             pylint pyright basedpyright ty vulture bandit pydocstyle autopep8 yapf pyupgrade autoflake interrogate radon unittest \
-            compileall py_compile json.tool doctest",
+            compileall py_compile json.tool doctest ./manage.py",
         shown_by: "pyproject.toml setup.py setup.cfg tox.ini noxfile.py pytest.ini requirements.txt Pipfile *.py",
     },
     Ecosystem {
@@ -50,7 +51,7 @@ const ECOSYSTEMS: [Ecosystem; 25] = [
     Ecosystem { programs: "ninja ninja-build samu", shown_by: "build.ninja CMakeLists.txt meson.build" },
     Ecosystem { programs: "meson", shown_by: "meson.build" },
     Ecosystem {
-        programs: "clang-format gcc g++ cc clang clang++",
+        programs: "clang-format clang-tidy gcc g++ cc clang clang++",
         shown_by: "CMakeLists.txt Makefile meson.build .clang-format *.c *.cc *.cpp *.h *.hpp",
     },
     Ecosystem { programs: "bazel bazelisk", shown_by: "MODULE.bazel WORKSPACE WORKSPACE.bazel" },
@@ -77,6 +78,9 @@ const ECOSYSTEMS: [Ecosystem; 25] = [
     Ecosystem { programs: "dart flutter", shown_by: "pubspec.yaml" },
     Ecosystem { programs: "stack cabal ghc", shown_by: "stack.yaml cabal.project *.cabal package.yaml" },
     Ecosystem { programs: "dune", shown_by: "dune-project" },
+    Ecosystem { programs: "terraform tofu tflint", shown_by: "*.tf *.tofu" },
+    Ecosystem { programs: "helm", shown_by: "Chart.yaml" },
+    Ecosystem { programs: "buf", shown_by: "buf.yaml buf.work.yaml buf.gen.yaml *.proto" },
 ];
 
 /// Tells whether a program of [`CUT`] belongs to an ecosystem.
@@ -170,7 +174,7 @@ mod tests {
         let everywhere = "ls cat head tail wc grep rg find sort uniq cut tr diff stat file tree jq sed awk git mkdir touch cp mv rm tee nproc basename dirname realpath readlink which seq sleep date uname hostname whoami env printenv du df nl tac rev column paste join comm cmp \
                           fold fmt od xxd hexdump strings sha256sum sha1sum md5sum cksum shellcheck shfmt hadolint actionlint \
                           markdownlint markdownlint-cli2 cspell typos taplo dprint yamllint codespell editorconfig-checker pre-commit \
-                          id tar unzip xargs gzip zip xz zstd sh bash dash perl curl wget";
+                          ansible-lint kubeconform vale sqlfluff id tar unzip xargs gzip zip xz zstd sh bash dash perl curl wget";
         let policy = Policy::builtin("ci-dev").unwrap();
         for rule in policy.layers[0].rules.shell.allow.iter().flatten() {
             for program in &rule.value.cmd[0].0 {

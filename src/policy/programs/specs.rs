@@ -87,7 +87,7 @@ pub(crate) fn meaning<'w>(tables: impl Iterator<Item = &'static str>, word: &'w 
     };
     let is =
         |known: &&str| *known == name || known.strip_prefix('-') == Some(name) || name.strip_prefix('-') == Some(known);
-    if let Some(spec) = all().find(|spec| spec.names.iter().any(|known| is(known))) {
+    if let Some(spec) = all().find(|spec| spec.names.iter().any(is)) {
         return (name, of(spec, attached));
     }
     if word.starts_with("--") {

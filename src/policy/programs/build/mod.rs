@@ -3,13 +3,17 @@
 //! The tables are closed: an option that loads code or configuration is marked `!`, an option that is in no table is
 //! denied, and the rule must list every task.
 
+mod checkers;
+mod go;
 mod jvm;
 mod kinds;
+mod manage;
 mod native;
 mod node;
 mod others;
 mod python;
 mod rust;
+mod web;
 
 use super::table::{Call, Dashes, Operands, Style, Table};
 use super::word::Word;
@@ -19,8 +23,18 @@ use kinds::{GROUP, LAUNCHER, TABLE, TASKS, TOOL};
 pub(super) use node::{eslint_rules, refuse_shell_text};
 pub(crate) use rust::{is_toolchain, toolchain};
 
-pub(crate) const TABLES: [&[Table]; 6] =
-    [rust::TABLES, native::TABLES, node::TABLES, python::TABLES, jvm::TABLES, others::TABLES];
+pub(crate) const TABLES: [&[Table]; 10] = [
+    rust::TABLES,
+    native::TABLES,
+    go::TABLES,
+    node::TABLES,
+    web::TABLES,
+    python::TABLES,
+    manage::TABLES,
+    jvm::TABLES,
+    others::TABLES,
+    checkers::TABLES,
+];
 
 /// What a wrapper of the workspace loads and runs, from its own directory.
 pub(crate) static LOADS: [(&str, &str); 2] = [

@@ -1,12 +1,9 @@
-//! Tables for the tools of Ruby, PHP, .NET, Elixir, Dart, Haskell and OCaml, and checkers of single kinds of files.
+//! Tables for the tools of Ruby, PHP, .NET, Elixir, Dart, Haskell and OCaml.
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TASKS, TOOL, Table, Word};
-use crate::policy::names::named;
+use crate::policy::names::{base_name, named};
 use crate::policy::programs::is_plain_in_shell;
 use crate::policy::programs::unknown::words_as_paths;
-
-/// A checker that is written in Go: long options with one dash or two.
-const GO: Table = Table { style: Style::SingleDash, dash_values: true, ..TOOL };
 
 pub(super) const TABLES: &[Table] = &[
     Table {
@@ -84,10 +81,10 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "ruby",
-        options: "-c -w -W=?D -v,--version -h,--help !!-e=D !-r=R !-I=L !-C=E",
+        options: "-c -w -W=?D -v,--version -h,--help !!-e=D !-r=R -I=V !-C=E",
         operands: Operands::Special,
         style: Style::First,
-        special: Some(syntax_alone),
+        special: Some(ruby),
         ..TOOL
     },
     Table {
@@ -135,6 +132,7 @@ pub(super) const TABLES: &[Table] = &[
                 operands: Operands::WrittenWithout("--check-formatted,--dry-run"),
                 ..TOOL
             },
+            Table { names: "do", operands: Operands::Special, style: Style::First, special: Some(parts), ..TOOL },
             Table {
                 names: "compile credo dialyzer deps deps.tree deps.unlock coveralls docs xref hex.audit sobelow lint check help clean",
                 options: "--warnings-as-errors --force --check-formatted --check-equivalent --dry-run --strict --all --format=N --only=D --ignore=D --no-compile --quiet -q --verbose --all-warnings --no-deps-check --check-unused --unused --no-exit-code --profile=D --return-errors --explain --mute-exit-status -a -A --halt-exit-status --no-check --config=N --read-config=N --migrate !--dot-formatter=R !--plt=P !--config-file=R !--config-name=P !--require=R !--erl=P",
@@ -174,14 +172,6 @@ pub(super) const TABLES: &[Table] = &[
             ..TOOL
         }],
         ..GROUP
-    },
-    Table {
-        names: "markdownlint",
-        options: "-f,--fix -d,--dot -j,--json -q,--quiet -s,--stdin -i,--ignore=D --enable=+D --disable=+D -V,--version -h,--help -o,--output=W \
-            !-c,--config=R !-r,--rules=P !-p,--ignore-path=R",
-        operands: Operands::WrittenWith("-f"),
-        special: Some(takes_in_hidden),
-        ..TOOL
     },
     Table {
         names: "php",
@@ -280,70 +270,6 @@ pub(super) const TABLES: &[Table] = &[
         special: Some(php_verb),
         ..TOOL
     },
-    Table {
-        names: "shfmt",
-        options: "-l,-list -d,-diff -w,-write -i,-indent=D -ci,-case-indent -bn,-binary-next-line -s,-simplify -sr,-space-redirects -kp,-keep-padding \
-            -fn,-func-next-line -mn,-minify -ln,-language-dialect=D -p,-posix -f,-find -apply-ignore -filename=L -h,-help -version",
-        operands: Operands::WrittenWith("-w"),
-        ..GO
-    },
-    Table {
-        names: "hadolint",
-        options: "-f,--format={tty|json|checkstyle|codeclimate|gitlab_codeclimate|gnu|codacy|sonarqube|sarif} --no-fail --no-color -V,--verbose \
-            -v,--version -h,--help --ignore=D --error=D --warning=D --info=D --style=D -t,--failure-threshold=D --trusted-registry=D \
-            --strict-labels --disable-ignore-pragma !-c,--config=R",
-        ..TOOL
-    },
-    Table {
-        names: "actionlint",
-        options: "-color -no-color -verbose -oneline -version -h,-help -format={json|tty|sarif} -ignore=D !-config-file=R !!-shellcheck=D !!-pyflakes=D",
-        ..GO
-    },
-    Table {
-        names: "editorconfig-checker",
-        options: "-exclude=D -format={default|gcc|github-actions|codeclimate} -color -no-color -v,-verbose -version -h,-help -dry-run \
-            -ignore-defaults !-config=R",
-        ..GO
-    },
-    Table {
-        names: "markdownlint-cli2",
-        options: "--fix --no-globs --format -h,--help !--config=R",
-        operands: Operands::WrittenWith("--fix"),
-        ..TOOL
-    },
-    Table {
-        names: "cspell",
-        options: "--exclude=D -e=D --no-progress --no-summary --quiet -u,--unique --words-only --color --no-color --show-context --show-suggestions \
-            --locale=N --language-id=N --gitignore --dot --cache -v,--verbose -V,--version -h,--help !-c,--config=R !-r,--root=L \
-            !--file-list=F",
-        operands: Operands::Special,
-        special: Some(checker),
-        ..TOOL
-    },
-    Table {
-        names: "typos",
-        options: "-w,--write-changes --diff --files --file-types --words --identifiers --exclude=D --hidden --no-ignore --no-check-filenames \
-            --no-check-files --format={silent|brief|long|json|sarif} -q,--quiet -v,--verbose --color=D -j,--threads=D --locale=D --sort --isolated \
-            -V,--version -h,--help !-c,--config=R !--file-list=F",
-        operands: Operands::WrittenWith("-w"),
-        special: Some(takes_in_hidden),
-        ..TOOL
-    },
-    Table {
-        names: "taplo",
-        options: "--check --diff --colors=D --verbose --no-auto-config --no-schema -V,--version -h,--help !-c,--config=R",
-        operands: Operands::Special,
-        special: Some(checker),
-        ..TOOL
-    },
-    Table {
-        names: "dprint",
-        options: "--check --diff --excludes=+D --incremental=?D --allow-no-files --staged --list-different --log-level=D --verbose -V,--version \
-            -h,--help !-c,--config=R !--plugins=+P",
-        operands: Operands::Special,
-        special: Some(checker),
-        ..TOOL
-    },
 ];
 
 const DART: &str = "-n,--name=D -N,--plain-name=D -t,--tags=D -x,--exclude-tags=D -r,--reporter={compact|expanded|github|json|failures-only|silent} --coverage=?O -j,--concurrency=D --no-pub --pub --update-goldens --fatal-infos --fatal-warnings --no-fatal-infos --no-fatal-warnings -o,--output={none|show|write|json} --set-exit-if-changed -l,--line-length=D --run-skipped --total-shards=D --shard-index=D --test-randomize-ordering-seed=D --machine --timeout=D --no-color --fail-fast !-p,--platform=P !-d=P !--dart-define=P !--dart-define-from-file=R !--configuration=R !--test-assets=P";
@@ -354,6 +280,31 @@ fn dart_format(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 // An alias of dune is after `@`.
+// `mix do compile --warnings-as-errors, test`, `mix do compile + test`: each part is a call of mix.
+fn parts(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words = call.operands.clone();
+    let by_comma = words.iter().any(|word| word.text.ends_with(','));
+    if by_comma && words.iter().any(|word| word.text == "+") {
+        return Err(call.deny("commas or `+` separate its parts, not both"));
+    }
+    let mut parts = vec![vec![call.words[0].clone()]];
+    for word in words {
+        let text = if by_comma { word.text.strip_suffix(',').unwrap_or(&word.text) } else { &word.text };
+        let ends = text.len() < word.text.len() || text == "+";
+        if let Some(part) = parts.last_mut().filter(|_| !text.is_empty() && text != "+") {
+            part.push(Word { text: text.to_owned(), literal: word.literal });
+        }
+        if ends {
+            parts.push(vec![call.words[0].clone()]);
+        }
+    }
+    if parts.iter().any(|part| part.len() < 2) {
+        return Err(call.deny("a part of it is empty"));
+    }
+    parts.into_iter().for_each(|part| call.out.starts.push(part));
+    Ok(())
+}
+
 // To some versions `test:units` is a task of rake: further words are more tasks.
 fn rails_test(call: &mut Call<'_>) -> Result<(), Denial> {
     let is_file = |word: &Word| word.text.contains(['/', '.']);
@@ -476,12 +427,30 @@ fn test_options(value: &str) -> bool {
     })
 }
 
-fn syntax_alone(call: &mut Call<'_>) -> Result<(), Denial> {
-    if !call.has("-c") {
-        return Err(call.deny("without `-c` it runs any script"));
+// `ruby -c FILE`, `ruby -Ilib -Itest test/a_test.rb -n test_foo`.
+fn ruby(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words = call.operands.clone();
+    if call.has("-c") {
+        return words.iter().try_for_each(|word| call.inside(word));
     }
-    call.operands.clone().iter().try_for_each(|word| call.inside(word))
+    let is_test = |word: &Word| {
+        let name = base_name(&word.text).strip_suffix(".rb").unwrap_or_default();
+        word.literal && (name.starts_with("test_") || name.ends_with("_test") || name.ends_with("_spec"))
+    };
+    let Some((script, rest)) = words.split_first().filter(|(script, _)| is_test(script)) else {
+        return Err(call.deny("without `-c`, and without the file of a test, it runs any script"));
+    };
+    call.inside(script)?;
+    call.operands.clear();
+    call.found.clear();
+    call.apply(&OF_TEST, rest)
 }
+
+/// What the file of a test is given: options of minitest and test-unit.
+const OF_TEST: Table = Table {
+    options: "-n,--name=D -e,--exclude=D -i,--include=D -s,--seed=D -v,--verbose -q,--quiet -p,--pride --show-skips -h,--help",
+    ..TOOL
+};
 
 fn refused(call: &mut Call<'_>) -> Result<(), Denial> {
     match call.is_open() {
@@ -536,33 +505,4 @@ fn php_verb(call: &mut Call<'_>) -> Result<(), Denial> {
         _ => call.has("--alter"),
     };
     words.iter().skip(skipped).try_for_each(|word| call.formatted(word, fixes && !looks))
-}
-
-fn takes_in_hidden(call: &mut Call<'_>) -> Result<(), Denial> {
-    if ["--hidden", "--no-ignore", "--dot", "-d", "-H"].iter().any(|option| call.has(option)) {
-        call.takes_in_all();
-    }
-    Ok(())
-}
-
-// `taplo fmt a.toml`, `cspell lint src`: some have subcommands, of which others start servers or change settings. `--diff`
-// prints what a formatter then writes.
-fn checker(call: &mut Call<'_>) -> Result<(), Denial> {
-    let words = call.operands.clone();
-    let verbs: &[&str] = match call.name.as_str() {
-        "taplo" => &["check", "lint", "format", "fmt"],
-        "dprint" => &["check", "fmt", "output-file-paths", "output-resolved-config"],
-        _ => &["lint", "check"],
-    };
-    if call.name == "cspell" {
-        takes_in_hidden(call)?;
-    }
-    let first = words.first().map_or("", |word| word.text.as_str());
-    let changes = ["lsp", "link", "init", "config", "add", "upgrade"];
-    let refused = if call.name == "cspell" { changes.contains(&first) } else { !verbs.contains(&first) };
-    if !call.is_open() && refused && !first.is_empty() {
-        return Err(call.deny(format!("`{first}` is not known to be harmless")));
-    }
-    let writes = matches!(first, "format" | "fmt") && !call.has("--check");
-    words.iter().skip(usize::from(verbs.contains(&first))).try_for_each(|word| call.formatted(word, writes))
 }

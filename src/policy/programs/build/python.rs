@@ -57,8 +57,8 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "python python3 python2 pypy3",
         options: "-u -B -O -OO -I -E -s -S -q -bb -b -v -W=D -X={dev|utf8|faulthandler|importtime|tracemalloc|frozen_modules} -V,--version -h,--help -m=>S !!-c=D !-i !-x",
-        operands: Operands::None,
-        special: Some(module_alone),
+        operands: Operands::Special,
+        special: Some(module_or_manage),
         ..LAUNCHER
     },
     Table {
@@ -219,7 +219,7 @@ pub(super) const TABLES: &[Table] = &[
         subcommands: &[
             Table {
                 names: "run",
-                options: "~--frozen ~--locked ~--offline ~--no-sync ~-q,--quiet ~-v,--verbose ~--all-extras ~--extra=N ~--group=N ~--no-group=N ~--only-group=N ~--all-groups ~--dev ~--no-dev ~--only-dev ~--no-progress ~--no-cache ~-n ~--exact ~--no-editable ~--active ~--package=N ~--all-packages ~-p,--python=N ~--color=D ~--resolution=N ~-m,--module=>S \
+                options: "~--frozen ~--locked ~--offline ~--no-sync ~-q,--quiet ~-v,--verbose ~--all-extras ~--extra=N ~--group=N ~--no-group=N ~--only-group=N ~--all-groups ~--dev ~--no-dev ~--only-dev ~--no-progress ~--no-cache ~-n ~--exact ~--no-editable ~--active ~--package=N ~--all-packages ~-p,--python={3|3.8|3.9|3.10|3.11|3.12|3.13|3.14|3.15|3.10.*|3.11.*|3.12.*|3.13.*|3.14.*|python3*|cpython*|pypy*} ~--color=D ~--resolution=N ~-m,--module=>S \
                     !--isolated !--with=P !--with-requirements=R !--with-editable=T !--env-file=R !--directory=E !--project=L !--config-file=R !--index-url=P !--index=P !--default-index=P !-s,--script !--gui-script !--no-project !-i=P !-f=P",
                 special: Some(uv_run),
                 ..LAUNCHER
@@ -422,6 +422,14 @@ fn warnings(call: &Call<'_>) -> Result<(), Denial> {
         Some(word) if !call.is_open() => Err(call.deny(format!("the category of `{}` is imported", word.text))),
         _ => Ok(()),
     }
+}
+
+fn module_or_manage(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.operands.is_empty() || call.is_open() {
+        return module_alone(call);
+    }
+    warnings(call)?;
+    super::manage::manage(call)
 }
 
 fn module_alone(call: &mut Call<'_>) -> Result<(), Denial> {

@@ -27,7 +27,7 @@ const CARGO: Table = Table {
     style: Style::First,
     subcommands: &[
         Table {
-            names: "build b check c test t clippy doc d bench run r tree metadata nextest fix rustc rustdoc update fetch vendor package clean install uninstall publish login owner yank search info new init add remove generate-lockfile locate-project pkgid verify-project report audit deny machete outdated expand llvm-cov tarpaulin hack miri",
+            names: "build b check c test t clippy doc d bench run r tree metadata nextest fix rustc rustdoc update fetch vendor package clean install uninstall publish login owner yank search info new init add remove generate-lockfile locate-project pkgid verify-project report deny outdated expand tarpaulin hack miri",
             options: cargo_options!(),
             operands: Operands::Special,
             style: Style::First,
@@ -43,6 +43,37 @@ const CARGO: Table = Table {
             style: Style::First,
             writes_nothing: false,
             special: Some(cargo),
+            ..TABLE
+        },
+        Table {
+            names: "llvm-cov",
+            options: concat!(
+                cargo_options!(),
+                " --summary-only --html --text --json --lcov --cobertura --codecov --output-path=W --output-dir=O --ignore-filename-regex=D \
+                --fail-under-lines=D --fail-under-functions=D --fail-under-regions=D --fail-uncovered-lines=D --no-report --no-clean --branch --mcdc \
+                --doctests --show-missing-lines --show-instantiations --include-build-script --hide-instantiations --no-cfg-coverage --skip-functions \
+                --no-default-ignore-filename-regex --disable-default-ignore-filename-regex --remap-path-prefix"
+            ),
+            operands: Operands::Special,
+            style: Style::First,
+            writes_nothing: false,
+            special: Some(cargo),
+            dashes: Dashes::Passed,
+            ..TABLE
+        },
+        Table {
+            names: "machete",
+            options: "--with-metadata --fix --no-ignore --skip-target-dir --version -h,--help",
+            operands: Operands::WrittenWith("--fix"),
+            writes_nothing: false,
+            ..TABLE
+        },
+        Table {
+            names: "audit",
+            options: "-D,--deny=N -f,--file=R -q,--quiet --json --format={json|terminal|sarif} -n,--no-fetch --stale --ignore=N --target-arch=N --target-os=N \
+                -c,--color=N -v,--verbose -h,--help --version -V !-d,--db=L !-u,--url=P !--ignore-source",
+            operands: Operands::None,
+            writes_nothing: false,
             ..TABLE
         },
         Table { names: "version help", options: "-v,--verbose -q", operands: Operands::Data, ..TABLE },
@@ -77,7 +108,8 @@ fn cargo(call: &mut Call<'_>) -> Result<(), Denial> {
         seen.push(word.clone());
         call.operands.clear();
         call.dashes = None;
-        let table = CARGO.subcommands.iter().find(|sub| sub.special.is_some()).expect("cargo's builds have a table");
+        let verb = call.name.rsplit(' ').next().unwrap_or_default();
+        let table = CARGO.subcommands.iter().find(|sub| named(sub.names, verb)).unwrap_or(&CARGO.subcommands[0]);
         let table = Table { special: None, ..*table };
         call.parse(&table, more)?;
         if call.dashes == Some(0) {
@@ -100,6 +132,9 @@ fn cargo(call: &mut Call<'_>) -> Result<(), Denial> {
 // `cargo nextest run` tests as `cargo test` does; its other subcommands replace programs and archives.
 fn nested(call: &Call<'_>) -> Result<(), Denial> {
     let first = call.operands.first().map_or("", |word| word.text.as_str());
+    if call.name.ends_with(" llvm-cov") && !matches!(first, "nextest" | "test" | "run" | "report" | "clean" | "") {
+        return Err(call.deny(format!("`{first}` is not known to be harmless")));
+    }
     if call.name.ends_with(" nextest") && !matches!(first, "run" | "r" | "list" | "show-config" | "") {
         return Err(call.deny(format!("`{first}` is neither `run` nor `list`")));
     }
