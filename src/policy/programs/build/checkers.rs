@@ -146,15 +146,46 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "buf",
         options: "~--version ~-h,--help ~--debug ~-v,--verbose",
-        subcommands: &[Table {
-            names: "lint",
-            options: "--path=L --exclude-path=L --error-format={text|json|msvs|junit|github-actions|config-ignore-yaml} --timeout=D --debug \
+        subcommands: &[
+            Table {
+                names: "lint",
+                options: "--path=L --exclude-path=L --error-format={text|json|msvs|junit|github-actions|config-ignore-yaml} --timeout=D --debug \
                 -v,--verbose -h,--help --disable-symlinks --config={buf.yaml} !--against=P",
-            operands: Operands::Special,
-            special: Some(module),
-            ..TOOL
-        }],
+                operands: Operands::Special,
+                special: Some(module),
+                ..TOOL
+            },
+            Table {
+                names: "format",
+                options: "-d,--diff -w,--write --exit-code --path=L --exclude-path=L --error-format={text|json|msvs} -o,--output=W --debug -h,--help \
+                --disable-symlinks --config={buf.yaml}",
+                operands: Operands::Special,
+                special: Some(module),
+                ..TOOL
+            },
+        ],
         ..GROUP
+    },
+    Table {
+        names: "buildifier",
+        options: "-mode={check|diff|fix|print_if_changed} -lint={off|warn|fix} -r -v -type=N -warnings=D -format={text|json} -version -help !!-diff_command=P \
+            !-config=R !-tables=R !-add_tables=R !-path=P",
+        operands: Operands::WrittenWithout("-version"),
+        ..GO
+    },
+    Table {
+        names: "hlint",
+        options: "-i,--ignore=D --report=?W -j,--threads=?D -g,--git -s,--show -q,--quiet -v,--verbose --json --sarif --no-exit-code --only=D --with-group=D \
+            -X,--language=D --color=?D --no-summary -V,--version -?,--help -h,--hint={.hlint.yaml} !--refactor !!--refactor-options=P !!--with-refactor=P \
+            !--cpp-include=L !--cpp-file=R !-d,--datadir=L !-p,--path=L",
+        ..TOOL
+    },
+    Table {
+        names: "ormolu fourmolu",
+        options: "-m,--mode={check|inplace|stdout} -i -q,--quiet --no-cabal -c,--check-idempotence --color=D -u,--unsafe -v,--version -h,--help --stdin-input-file=L \
+            !-o,--ghc-opt=P !-f,--fixity=P !-p,--package=P --config=R",
+        operands: Operands::WrittenWith("-i,-m"),
+        ..TOOL
     },
     Table {
         names: "kubeconform",
@@ -221,6 +252,9 @@ fn module(call: &mut Call<'_>) -> Result<(), Denial> {
         call.inside(&word)?;
         if !call.is_open() && call.node(&word.text)?.is_none() {
             return Err(call.deny(format!("`{}` is not in the workspace", word.text)));
+        }
+        if call.has("-w") {
+            call.formatted(&word, true)?;
         }
     }
     Ok(())

@@ -91,7 +91,7 @@ pub(super) const TABLES: &[Table] = &[
                 ..TOOL
             },
             Table {
-                names: "linters version help",
+                names: "linters version help config",
                 options: "-h,--help --json --enabled",
                 operands: Operands::Data,
                 ..TOOL

@@ -34,6 +34,14 @@ pub(super) const TABLES: &[Table] = &[
         special: Some(sbt),
         ..TASKS
     },
+    Table {
+        names: "javac",
+        options: "-d=O -cp,-classpath,--class-path=V -source,--source=D -target,--target=D --release=D -Xlint -Xlint:all -Xlint:unchecked -Xlint:deprecation -Werror \
+            -g -nowarn -encoding=N -parameters -proc:none -verbose -deprecation -version --version -help --help --enable-preview !-J=P !-processor=P \
+            !-processorpath,--processor-path=V !-Xplugin=P !-sourcepath,--source-path=V !-s=O !-h=O",
+        style: Style::SingleDash,
+        ..TOOL
+    },
     Table { names: "lein", options: "", operands: Operands::Tasks(""), ..TASKS },
     Table {
         names: "ktlint",

@@ -3,6 +3,7 @@
 //! The tables are closed: an option that loads code or configuration is marked `!`, an option that is in no table is
 //! denied, and the rule must list every task.
 
+mod bundlers;
 mod checkers;
 mod go;
 mod jvm;
@@ -12,7 +13,9 @@ mod native;
 mod node;
 mod others;
 mod python;
+mod python_checks;
 mod rust;
+mod scripts;
 mod web;
 
 use super::table::{Call, Dashes, Operands, Style, Table};
@@ -23,17 +26,20 @@ use kinds::{GROUP, LAUNCHER, TABLE, TASKS, TOOL};
 pub(super) use node::{eslint_rules, refuse_shell_text};
 pub(crate) use rust::{is_toolchain, toolchain};
 
-pub(crate) const TABLES: [&[Table]; 10] = [
+pub(crate) const TABLES: [&[Table]; 13] = [
     rust::TABLES,
     native::TABLES,
     go::TABLES,
     node::TABLES,
     web::TABLES,
+    bundlers::TABLES,
     python::TABLES,
+    python_checks::TABLES,
     manage::TABLES,
     jvm::TABLES,
     others::TABLES,
     checkers::TABLES,
+    scripts::TABLES,
 ];
 
 /// What a wrapper of the workspace loads and runs, from its own directory.

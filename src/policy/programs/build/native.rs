@@ -300,6 +300,21 @@ pub(super) const TABLES: &[Table] = &[
         ..TOOL
     },
     Table {
+        names: "cppcheck",
+        options: "--enable=D --disable=D --std=D --error-exitcode=D --suppress=D --inline-suppr -q,--quiet -j=D -f,--force --xml --xml-version=D --output-file=W \
+            --template={gcc|vs|cppcheck1|edit} --platform={unix32|unix64|win32A|win32W|win64|native|unspecified} --language=D -x=D -I=V -i=V -D=D -U=D --max-configs=D \
+            --inconclusive --check-level=D --safety --report-progress --verbose -v --version -h,--help --project=R --suppressions-list=R --cppcheck-build-dir=O \
+            !--addon=P !--addon-python=P !--clang=?P !--library=P !--config-exclude=L !--file-list=F !--includes-file=F !--rule=P !--rule-file=R !--plist-output=O",
+        ..TOOL
+    },
+    Table {
+        names: "gcovr",
+        options: "-r,--root=L -e,--exclude=D -f,--filter=D --xml=*W --json=*W --html=*W --html-details=*W --lcov=*W --sonarqube=*W --cobertura=*W --txt=*W --csv=*W -o,--output=W -s,--print-summary \
+            --fail-under-line=D --fail-under-branch=D --exclude-unreachable-branches --exclude-throw-branches -j=D -v,--verbose --version -h,--help --branches \
+            --object-directory=L !--gcov-executable=P !--config=R !-g,--use-gcov-files !-k,--keep",
+        ..TOOL
+    },
+    Table {
         names: "clang-tidy",
         options: "-p=I -checks,--checks=D --warnings-as-errors,-warnings-as-errors=D -header-filter,--header-filter=D --exclude-header-filter=D --fix,-fix \
             --fix-errors,-fix-errors --fix-notes -quiet,--quiet --format-style,-format-style={none|file|llvm|google|chromium|mozilla|webkit} --line-filter=D \

@@ -9,7 +9,7 @@ macro_rules! npm_options {
     () => {
         "~-s,--silent ~-q,--quiet ~-d ~-dd ~--verbose ~--loglevel=N ~--if-present ~-w,--workspace=L ~-ws,--workspaces ~-iwr,--include-workspace-root ~--prefix=E ~-C=E \
         ~--no-color ~--color=?D ~--ignore-scripts ~--foreground-scripts ~--no-audit ~--no-fund ~--offline ~--prefer-offline ~--no-update-notifier ~--no-progress \
-        ~--progress=?D ~--coverage ~--ci ~--watch=?D ~--watchAll=?D ~--runInBand ~--json ~--long ~--all ~--depth=D ~--omit=D ~--production ~--dry-run ~--no-save ~--yes ~-y ~--no-install ~--no \
+        ~--progress=?D ~--coverage ~--ci ~--watch=?D ~--watchAll=?D ~--runInBand ~--json ~--long ~--all ~--depth=D ~--omit=D ~--audit-level=N ~--production ~--prod ~--dry-run ~--no-save ~--yes ~-y ~--no-install ~--no \
         --pack-destination=O !--script-shell=P !--shell=P !--node-options=P !--userconfig=R !--globalconfig=R !--cache=O !--registry=P !--init-module=R !-g,--global !--package=P !-c,--call=P"
     };
 }
@@ -354,6 +354,11 @@ fn passes_all(call: &mut Call<'_>) -> Result<(), Denial> {
 fn other(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.listed.is_empty() && !call.is_open() {
         return Err(call.deny("a rule must name this subcommand"));
+    }
+    let changes = call.name.ends_with(" audit") && !call.operands.is_empty()
+        || call.name.ends_with(" pack") && !call.has("--dry-run");
+    if !call.is_open() && changes {
+        return Err(call.deny("it changes what is installed, or makes a package"));
     }
     call.operands
         .clone()

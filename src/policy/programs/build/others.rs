@@ -88,6 +88,55 @@ pub(super) const TABLES: &[Table] = &[
         ..TOOL
     },
     Table {
+        names: "brakeman",
+        options: "-q,--quiet -A,--run-all-checks -w,--confidence-level=D -o,--output=W -f,--format={text|html|tabs|json|junit|markdown|csv|codeclimate|sarif|github} \
+            --no-pager --exit-on-warn --no-exit-on-warn --no-exit-on-error --color --no-color --summary --no-summary -t,--test=D -x,--except=D -i,--ignore-config=R \
+            --skip-files=D --only-files=D -n,--no-threads --no-progress --faster --ensure-latest -v,--version -h,--help -p,--path=L !-c,--config-file=R \
+            !--add-checks-path=L !-I,--interactive-ignore !--add-libs-path=L",
+        ..TOOL
+    },
+    Table {
+        names: "bundle-audit bundler-audit",
+        options: "",
+        subcommands: &[Table {
+            names: "check",
+            options: "-q,--quiet -v,--verbose -i,--ignore=+N --no-update -F,--format={text|json|junit} -o,--output=W !-u,--update !-D,--database=L !-c,--config=R \
+                !-G,--gemfile-lock=R",
+            operands: Operands::None,
+            ..TOOL
+        }],
+        ..GROUP
+    },
+    Table {
+        names: "srb",
+        options: "~--version",
+        subcommands: &[Table {
+            names: "tc typecheck",
+            options: "-q,--quiet -v --color=D --ignore=D --isolate-error-code=D --suppress-error-code=D --error-white-list=D --typed=N !$-e=P !-p,--print=P \
+                !--dir=T !--file=R !-a,--autocorrect !--lsp",
+            ..TOOL
+        }],
+        ..GROUP
+    },
+    Table {
+        names: "steep",
+        options: "~--version",
+        subcommands: &[Table {
+            names: "check stats",
+            options: "-j,--jobs=D --severity-level=N --log-level=N --format=N --with-expectations=?R -h,--help !--steepfile=R !--steep-command=P \
+                !--save-expectations=?W",
+            ..TOOL
+        }],
+        ..GROUP
+    },
+    Table {
+        names: "cucumber",
+        options: "-f,--format={progress|pretty|html|json|junit|summary|usage|rerun|message} -t,--tags=A -n,--name=D -d,--dry-run -S,--strict --fail-fast -c,--color \
+            --no-color --order=D --retry=D --publish-quiet -q,--quiet -o,--out=W -e,--exclude=D -p,--profile=N -P,--no-profile -b,--backtrace -v,--verbose --version \
+            -h,--help !-r,--require=R !--publish !--init",
+        ..TOOL
+    },
+    Table {
         names: "dotnet",
         options: "~--version ~--info ~--list-sdks ~--list-runtimes ~-h,--help !--additionalprobingpath=L !--additional-deps=R !--runtimeconfig=R !--depsfile=R !--fx-version=P !--roll-forward=P",
         subcommands: &[
@@ -134,7 +183,7 @@ pub(super) const TABLES: &[Table] = &[
             },
             Table { names: "do", operands: Operands::Special, style: Style::First, special: Some(parts), ..TOOL },
             Table {
-                names: "compile credo dialyzer deps deps.tree deps.unlock coveralls docs xref hex.audit sobelow lint check help clean",
+                names: "compile credo dialyzer deps deps.tree deps.unlock coveralls docs xref hex.audit hex.outdated sobelow lint check help clean",
                 options: "--warnings-as-errors --force --check-formatted --check-equivalent --dry-run --strict --all --format=N --only=D --ignore=D --no-compile --quiet -q --verbose --all-warnings --no-deps-check --check-unused --unused --no-exit-code --profile=D --return-errors --explain --mute-exit-status -a -A --halt-exit-status --no-check --config=N --read-config=N --migrate !--dot-formatter=R !--plt=P !--config-file=R !--config-name=P !--require=R !--erl=P",
                 ..TOOL
             },
@@ -146,6 +195,15 @@ pub(super) const TABLES: &[Table] = &[
         options: "~--version ~-h,--help ~-v,--verbose ~--no-color ~--suppress-analytics ~--disable-analytics !--packages=R",
         subcommands: &[
             Table { names: "test analyze doctor", options: DART, ..TOOL },
+            Table {
+                names: "build",
+                options: "--debug --release --profile --no-pub --flavor=N --build-name=D --build-number=D --no-codesign --split-per-abi --no-tree-shake-icons \
+                    --target-platform=N --analyze-size -v,--verbose -t,--target=R !--dart-define=P !--dart-define-from-file=R !--extra-gen-snapshot-options=P \
+                    !--obfuscate !--split-debug-info=O !-o,--output=O",
+                operands: Operands::Special,
+                special: Some(artefact),
+                ..TOOL
+            },
             Table { names: "format", options: DART, operands: Operands::Special, special: Some(dart_format), ..TOOL },
         ],
         ..GROUP
@@ -161,6 +219,7 @@ pub(super) const TABLES: &[Table] = &[
         }],
         ..GROUP
     },
+    Table { names: "opam", options: "", subcommands: &[Table { names: "exec", options: "", ..LAUNCHER }], ..GROUP },
     Table {
         names: "dune",
         options: "~--version",
@@ -277,6 +336,15 @@ const DART: &str = "-n,--name=D -N,--plain-name=D -t,--tags=D -x,--exclude-tags=
 fn dart_format(call: &mut Call<'_>) -> Result<(), Denial> {
     let looks = call.values("-o").last().is_some_and(|word| word.text != "write");
     call.operands.clone().iter().try_for_each(|word| call.formatted(word, !looks))
+}
+
+// `flutter build apk`.
+fn artefact(call: &mut Call<'_>) -> Result<(), Denial> {
+    let known = "apk appbundle aar bundle ios ipa ios-framework macos linux windows web";
+    match call.operands.iter().find(|word| !named(known, &word.text)) {
+        Some(word) if !call.is_open() => Err(call.deny(format!("`{}` is not known to be harmless", word.text))),
+        _ => Ok(()),
+    }
 }
 
 // An alias of dune is after `@`.
@@ -477,6 +545,22 @@ fn php(call: &mut Call<'_>) -> Result<(), Denial> {
             // Its options are those of phpunit.
             call.out.starts.push(tool);
             Ok(())
+        }
+        ["bin/console", verb, ..] if verb.starts_with("lint:") => {
+            words[2..].iter().try_for_each(|word| match word.text.as_str() {
+                "-q"
+                | "-v"
+                | "--quiet"
+                | "--no-ansi"
+                | "--ansi"
+                | "--no-interaction"
+                | "-n"
+                | "--show-deprecations" => Ok(()),
+                text if text.starts_with('-') => {
+                    Err(call.deny(format!("the option `{text}` is not known to be harmless")))
+                }
+                _ => call.inside(word),
+            })
         }
         [tool, ..] if tool.trim_start_matches("./").starts_with("vendor/bin/") => {
             call.out.starts.push(words);

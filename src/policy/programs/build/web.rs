@@ -167,6 +167,25 @@ pub(super) const TABLES: &[Table] = &[
         ..GROUP
     },
     Table {
+        names: "lerna",
+        options: "~--version ~-h,--help ~--loglevel=N",
+        subcommands: &[
+            Table {
+                names: "run",
+                options: "--since=*G --scope=D --ignore=D --parallel --stream --concurrency=D --no-bail --include-dependencies --include-dependents --no-prefix \
+                    --no-sort --skip-nx-cache --verbose --loglevel=N --ci --no-private -h,--help !--npm-client=P",
+                ..TURBO
+            },
+            Table {
+                names: "list ls changed la ll",
+                options: "--json -a,--all -l,--long -p,--parseable --toposort --graph --since=*G --scope=D --ignore=D --no-private --loglevel=N",
+                operands: Operands::None,
+                ..YARGS
+            },
+        ],
+        ..GROUP
+    },
+    Table {
         names: "nx",
         options: "~--version ~-h,--help",
         subcommands: &[
@@ -208,7 +227,7 @@ fn tests_alone(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 // Names of projects; a name with a mark would choose something of them.
-fn projects(call: &mut Call<'_>) -> Result<(), Denial> {
+pub(super) fn projects(call: &mut Call<'_>) -> Result<(), Denial> {
     let plain = |word: &&Word| !word.text.chars().all(|c| c.is_alphanumeric() || "_-@/".contains(c));
     match call.operands.iter().find(plain) {
         Some(word) if !call.is_open() => Err(call.deny(format!("`{}` is not the name of a project", word.text))),
