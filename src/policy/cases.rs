@@ -353,6 +353,46 @@ fn a_rule_of_an_unknown_program_lists_all_that_it_may_get() {
 }
 
 #[test]
+fn a_rule_of_a_file_lists_what_a_tool_of_ci_dev_may_get() {
+    let fixture = fixture();
+    let policy = policy(
+        "tools: {allow: [run_shell_command]}\npaths: {read: {allow: [\"**\"]}}\nshell:\n  allow:\n    - {cmd: [terraform, plan]}\n    \
+         - {cmd: [webpack], options: {allow: [--custom]}, operands: read}\n    - {cmd: [helm, lint]}\n",
+    );
+    for (command, wanted) in [
+        ("terraform plan", Verdict::Allow),
+        ("terraform plan -no-color", Verdict::Deny),
+        ("webpack --custom src/a.js", Verdict::Allow),
+        ("webpack --mode=production", Verdict::Deny),
+        ("helm lint docs", Verdict::Deny),
+    ] {
+        assert_eq!(decide(&policy, &fixture, "run_shell_command", ("command", command)), wanted, "{command}");
+    }
+}
+
+#[test]
+fn a_layer_that_only_denies_sees_what_a_program_may_start() {
+    let fixture = fixture();
+    let layer = |text: &str| LayerText {
+        name: "p.yaml".to_owned(),
+        text: format!("version: 1\n{text}"),
+        standing: Standing::Operator,
+    };
+    let grants = "tools: {allow: [run_shell_command]}\npaths: {read: {allow: [\"**\"]}, write: {allow: [\"**\"]}}\n";
+    let narrows = layer("shell: {deny: [{cmd: [evil]}]}\n");
+    for (shell, command, wanted) in [
+        ("{default: allow}", "gcc -wrapper evil src/a.c", Verdict::Deny),
+        ("{default: allow}", "npm --script-shell=evil run x", Verdict::Deny),
+        ("{default: allow}", "grep -n evil README.md", Verdict::Allow),
+        ("{allow: [{cmd: [mytool], operands: data}]}", "mytool evil", Verdict::Allow),
+    ] {
+        let first = layer(&format!("{grants}shell: {shell}\n"));
+        let policy = Policy::new(&first, std::slice::from_ref(&narrows), &crate::policy::layers::no_parents).unwrap();
+        assert_eq!(decide(&policy, &fixture, "run_shell_command", ("command", command)), wanted, "{command}");
+    }
+}
+
+#[test]
 fn protection_is_lifted_path_by_path_and_never_from_git() {
     let fixture = fixture();
     let policy = policy(
