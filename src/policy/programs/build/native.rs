@@ -161,7 +161,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "cmake",
-        options: "--build=I -S=L -B=I -j,--parallel=*D --config=D -t,--target=+D --clean-first --fresh -v,--verbose -G=N --preset=D \
+        options: "--build=*I -S=L -B=I -j,--parallel=*D --config=D -t,--target=+D --clean-first --fresh -v,--verbose -G=N --preset=D \
             --list-presets --workflow -N -L -LA -LAH -Wno-dev -Wdev -Wno-deprecated --version --help --log-level=D --warn-uninitialized -D=D \
             !--install=I !--prefix=O !--component=P !-C=R !-P=R !-E=>S !-U=P !--toolchain=R !--open=I !--find-package !--debugger !--trace-source=R !--graphviz=W !-A=P !-T=P",
         operands: Operands::Special,

@@ -375,12 +375,13 @@ fn other(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-/// Programs that yarn, pnpm and bun run by their bare name where no script has it.
+/// Programs that yarn, pnpm and bun run by their bare name where no script has it, besides those of other tables.
 const TOOLS: &str = "npm tsc vue-tsc eslint prettier jest vitest mocha biome stylelint standard xo";
 
 // An interpreter is started by its name, too: `yarn node -e CODE`.
 fn is_program(name: &str) -> bool {
-    TOOLS.split(' ').any(|tool| tool == name) || reads_code(name)
+    let mut tables = [super::web::TABLES, super::bundlers::TABLES].into_iter().flatten();
+    named(TOOLS, name) || tables.any(|table| named(table.names, name)) || reads_code(name)
 }
 
 // `yarn run jest`: as the script of that name is not known to be there, the words are judged as the program's, too.
