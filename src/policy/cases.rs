@@ -129,6 +129,11 @@ fn ecosystems() -> Fixture {
         "node_modules/.bin/eslint",
         "node_modules/.bin/prettier",
         "node_modules/.bin/tsc",
+        "node_modules/.bin/playwright",
+        "node_modules/.bin/vite",
+        "node_modules/.bin/c8",
+        "node_modules/.bin/nx",
+        "node_modules/.bin/knip",
         "vendor/bin/phpunit",
     ] {
         put(&fixture.root, path, "x\n");
@@ -246,6 +251,9 @@ fn everyday_commands_run_and_hostile_ones_like_them_do_not() {
         "spec/models/user_spec.rb",
         "packages/a/package.json",
         "src/main.ts",
+        "main.tf",
+        "chart/Chart.yaml",
+        "manage.py",
     ] {
         put(&fixture.root, path, "x\n");
     }
@@ -340,6 +348,46 @@ fn a_rule_of_an_unknown_program_lists_all_that_it_may_get() {
         ("bare x", Verdict::Deny),
         ("bare -x", Verdict::Deny),
     ] {
+        assert_eq!(decide(&policy, &fixture, "run_shell_command", ("command", command)), wanted, "{command}");
+    }
+}
+
+#[test]
+fn a_rule_of_a_file_lists_what_a_tool_of_ci_dev_may_get() {
+    let fixture = fixture();
+    let policy = policy(
+        "tools: {allow: [run_shell_command]}\npaths: {read: {allow: [\"**\"]}}\nshell:\n  allow:\n    - {cmd: [terraform, plan]}\n    \
+         - {cmd: [webpack], options: {allow: [--custom]}, operands: read}\n    - {cmd: [helm, lint]}\n",
+    );
+    for (command, wanted) in [
+        ("terraform plan", Verdict::Allow),
+        ("terraform plan -no-color", Verdict::Deny),
+        ("webpack --custom src/a.js", Verdict::Allow),
+        ("webpack --mode=production", Verdict::Deny),
+        ("helm lint docs", Verdict::Deny),
+    ] {
+        assert_eq!(decide(&policy, &fixture, "run_shell_command", ("command", command)), wanted, "{command}");
+    }
+}
+
+#[test]
+fn a_layer_that_only_denies_sees_what_a_program_may_start() {
+    let fixture = fixture();
+    let layer = |text: &str| LayerText {
+        name: "p.yaml".to_owned(),
+        text: format!("version: 1\n{text}"),
+        standing: Standing::Operator,
+    };
+    let grants = "tools: {allow: [run_shell_command]}\npaths: {read: {allow: [\"**\"]}, write: {allow: [\"**\"]}}\n";
+    let narrows = layer("shell: {deny: [{cmd: [evil]}]}\n");
+    for (shell, command, wanted) in [
+        ("{default: allow}", "gcc -wrapper evil src/a.c", Verdict::Deny),
+        ("{default: allow}", "npm --script-shell=evil run x", Verdict::Deny),
+        ("{default: allow}", "grep -n evil README.md", Verdict::Allow),
+        ("{allow: [{cmd: [mytool], operands: data}]}", "mytool evil", Verdict::Allow),
+    ] {
+        let first = layer(&format!("{grants}shell: {shell}\n"));
+        let policy = Policy::new(&first, std::slice::from_ref(&narrows), &crate::policy::layers::no_parents).unwrap();
         assert_eq!(decide(&policy, &fixture, "run_shell_command", ("command", command)), wanted, "{command}");
     }
 }

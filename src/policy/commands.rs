@@ -3,6 +3,7 @@
 mod alone;
 mod deny;
 mod open;
+mod option;
 mod place;
 mod strict;
 
@@ -10,6 +11,7 @@ use std::path::Path;
 
 use self::deny::denied_by;
 use self::open::{hidden_start, launched};
+use self::option::started_by_option;
 use self::strict::{names_program, no_rule};
 use super::decision::{Denial, RuleRef};
 use super::effect::Effect;
@@ -18,7 +20,7 @@ use super::file::DefaultRule;
 use super::glob::fold_name;
 use super::grant::{Isolation, Network};
 use super::layers::{Layer, Policy, Standing};
-use super::names::{base_name, is_harmless_variable};
+use super::names::{base_name, is_harmless_variable, names_setting};
 use super::paths::PathRules;
 use super::programs::made::Made;
 use super::programs::table::{Call, Context, Mode, Out};
@@ -115,10 +117,16 @@ impl<'a> Answers<'a> {
             return Err(denial);
         }
         let name = base_name(&program.text);
-        if layer.rules.shell.default == Some(DefaultRule::Allow) {
-            if let Some(denial) = launched(layer, name, words).or_else(|| hidden_start(layer, name, words)) {
+        // Under `shell.default: allow` a layer that only denies speaks of what a program starts, too.
+        let denies_alone = layer.rules.shell.default.is_none() && layer.rules.shell.allow.is_none();
+        let is_open = layer.rules.shell.default == Some(DefaultRule::Allow);
+        if is_open || denies_alone && self.default_allows() {
+            let started = launched(layer, name, words).or_else(|| hidden_start(layer, name, words));
+            if let Some(denial) = started.or_else(|| started_by_option(layer, name, words)) {
                 return Err(denial);
             }
+        }
+        if is_open {
             let cx = self.context(Mode::Open, stdin, folders);
             let rule = RuleRef { rule: "shell.default".to_owned(), source: layer.origin.source.clone() };
             return Ok((rule, open::judge(cx, name, words)?));
@@ -252,9 +260,10 @@ impl CommandRules for Answers<'_> {
         self.layers().find_map(|layer| denied_by(layer, words))
     }
 
-    fn may_set(&self, variable: &str) -> bool {
+    fn may_set(&self, variable: &str, value: &str) -> bool {
         let passes = |layer: &Layer| {
-            layer.rules.shell.env.as_ref().is_some_and(|env| env.pass.iter().any(|name| name == variable))
+            let env = layer.rules.shell.env.as_ref();
+            env.is_some_and(|env| env.pass.iter().any(|known| names_setting(known, variable, value)))
         };
         let narrows = |layer: &&Layer| layer.rules.shell.env.is_some() || layer.grants;
         is_harmless_variable(variable) || self.layers().filter(narrows).all(passes)

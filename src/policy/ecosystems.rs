@@ -25,24 +25,27 @@ struct Ecosystem {
     shown_by: &'static str,
 }
 
-const ECOSYSTEMS: [Ecosystem; 25] = [
-    Ecosystem { programs: "cargo rustc rustfmt", shown_by: "Cargo.toml *.rs" },
+const ECOSYSTEMS: [Ecosystem; 37] = [
+    Ecosystem { programs: "cargo rustc rustfmt rustup", shown_by: "Cargo.toml *.rs" },
     Ecosystem {
-        programs: "go gofmt goimports gofumpt staticcheck errcheck gosec revive govulncheck ineffassign golangci-lint",
+        programs: "go gofmt goimports gofumpt staticcheck errcheck gosec revive govulncheck ineffassign golangci-lint gotestsum",
         shown_by: "go.mod go.work",
     },
     Ecosystem {
-        programs: "npm pnpm yarn npx pnpx tsc vue-tsc eslint prettier jest vitest mocha stylelint standard xo biome node",
+        programs: "npm pnpm yarn npx pnpx tsc vue-tsc eslint prettier jest vitest mocha stylelint standard xo biome node ava tsup svelte-check \
+            oxlint knip depcheck tsd c8 nyc playwright cypress vite next astro ng turbo nx lerna webpack rollup esbuild commitlint \
+            graphql-codegen typedoc size-limit madge publint attw jasmine storybook nest parcel prisma karma react-scripts nuxt nuxi \
+            vue-cli-service run-s run-p npm-run-all npm-run-all2",
         shown_by: "package.json",
     },
     Ecosystem {
         programs: "pytest py.test python python3 pip pip3 uv poetry pipenv pdm rye hatch tox nox coverage mypy ruff black isort flake8 \
             pylint pyright basedpyright ty vulture bandit pydocstyle autopep8 yapf pyupgrade autoflake interrogate radon unittest \
-            compileall py_compile json.tool doctest",
+            compileall py_compile json.tool doctest ./manage.py sphinx-build deptry lint-imports djlint mkdocs twine",
         shown_by: "pyproject.toml setup.py setup.cfg tox.ini noxfile.py pytest.ini requirements.txt Pipfile *.py",
     },
     Ecosystem {
-        programs: "rspec rubocop standardrb erblint reek rake bundle rails ruby gem",
+        programs: "rspec rubocop standardrb erblint reek rake bundle rails ruby gem brakeman cucumber bundle-audit bundler-audit srb steep",
         shown_by: "Gemfile Rakefile .rspec *.gemspec",
     },
     Ecosystem { programs: "make gmake", shown_by: "Makefile makefile GNUmakefile CMakeLists.txt" },
@@ -50,10 +53,10 @@ const ECOSYSTEMS: [Ecosystem; 25] = [
     Ecosystem { programs: "ninja ninja-build samu", shown_by: "build.ninja CMakeLists.txt meson.build" },
     Ecosystem { programs: "meson", shown_by: "meson.build" },
     Ecosystem {
-        programs: "clang-format gcc g++ cc clang clang++",
+        programs: "clang-format clang-tidy cppcheck gcovr gcc g++ cc clang clang++",
         shown_by: "CMakeLists.txt Makefile meson.build .clang-format *.c *.cc *.cpp *.h *.hpp",
     },
-    Ecosystem { programs: "bazel bazelisk", shown_by: "MODULE.bazel WORKSPACE WORKSPACE.bazel" },
+    Ecosystem { programs: "bazel bazelisk buildifier", shown_by: "MODULE.bazel WORKSPACE WORKSPACE.bazel" },
     Ecosystem { programs: "deno", shown_by: "deno.json deno.jsonc" },
     Ecosystem { programs: "bun bunx", shown_by: "package.json bunfig.toml" },
     Ecosystem { programs: "dotnet", shown_by: "*.csproj *.fsproj *.vbproj *.sln *.slnx" },
@@ -75,8 +78,23 @@ const ECOSYSTEMS: [Ecosystem; 25] = [
     Ecosystem { programs: "swift swiftlint swiftformat", shown_by: "Package.swift *.xcodeproj *.xcworkspace" },
     Ecosystem { programs: "zig", shown_by: "build.zig *.zig" },
     Ecosystem { programs: "dart flutter", shown_by: "pubspec.yaml" },
-    Ecosystem { programs: "stack cabal ghc", shown_by: "stack.yaml cabal.project *.cabal package.yaml" },
-    Ecosystem { programs: "dune", shown_by: "dune-project" },
+    Ecosystem {
+        programs: "stack cabal ghc hlint ormolu fourmolu",
+        shown_by: "stack.yaml cabal.project *.cabal package.yaml",
+    },
+    Ecosystem { programs: "dune opam", shown_by: "dune-project" },
+    Ecosystem { programs: "terraform tofu tflint", shown_by: "*.tf *.tofu" },
+    Ecosystem { programs: "luacheck stylua busted", shown_by: "*.lua *.rockspec" },
+    Ecosystem { programs: "prove", shown_by: "cpanfile Makefile.PL Build.PL dist.ini *.pm *.t" },
+    Ecosystem { programs: "crystal", shown_by: "shard.yml" },
+    Ecosystem { programs: "gleam", shown_by: "gleam.toml" },
+    Ecosystem { programs: "elm-test", shown_by: "elm.json" },
+    Ecosystem { programs: "rebar3", shown_by: "rebar.config" },
+    Ecosystem { programs: "lein", shown_by: "project.clj" },
+    Ecosystem { programs: "forge", shown_by: "foundry.toml" },
+    Ecosystem { programs: "just task", shown_by: "justfile Justfile .justfile Taskfile.yml Taskfile.yaml" },
+    Ecosystem { programs: "helm", shown_by: "Chart.yaml" },
+    Ecosystem { programs: "buf", shown_by: "buf.yaml buf.work.yaml buf.gen.yaml *.proto" },
 ];
 
 /// Tells whether a program of [`CUT`] belongs to an ecosystem.
@@ -170,7 +188,7 @@ mod tests {
         let everywhere = "ls cat head tail wc grep rg find sort uniq cut tr diff stat file tree jq sed awk git mkdir touch cp mv rm tee nproc basename dirname realpath readlink which seq sleep date uname hostname whoami env printenv du df nl tac rev column paste join comm cmp \
                           fold fmt od xxd hexdump strings sha256sum sha1sum md5sum cksum shellcheck shfmt hadolint actionlint \
                           markdownlint markdownlint-cli2 cspell typos taplo dprint yamllint codespell editorconfig-checker pre-commit \
-                          id tar unzip xargs gzip zip xz zstd sh bash dash perl curl wget";
+                          ansible-lint kubeconform vale sqlfluff bats xmllint protolint kube-linter opa pkg-config protoc id tar unzip xargs gzip zip xz zstd sh bash dash perl curl wget";
         let policy = Policy::builtin("ci-dev").unwrap();
         for rule in policy.layers[0].rules.shell.allow.iter().flatten() {
             for program in &rule.value.cmd[0].0 {

@@ -10,9 +10,11 @@ use crate::path::RelPath;
 
 /// Names that are never read, at any depth (F3), in small letters: keys, and files in which programs keep passwords. `*`
 /// stands for any beginning or end, `DIRECTORY/*` for all in one of that name.
-const SECRETS: [&str; 24] = [
+const SECRETS: [&str; 26] = [
     ".env",
     ".env.*",
+    ".envrc",
+    ".envrc.*",
     "*.pem",
     "*.key",
     "*.ppk",
@@ -55,7 +57,7 @@ pub(crate) fn never_read<'g>() -> impl Iterator<Item = &'g str> {
 const PROTECTED: [&str; 7] = [
     // Version control and its hooks.
     ".git .gitmodules .gitattributes .lfsconfig .githooks .husky .huskyrc .hg .hgrc .jj .sl .svn .pre-commit-config.yaml \
-     .pre-commit-hooks.yaml .overcommit.yml .overcommit captainhook.json grumphp.yml .simple-git-hooks.json simple-git-hooks.json \
+     .pre-commit-hooks.yaml .overcommit.yml .overcommit captainhook.json grumphp.yml .lefthook prek.toml \
      codeowners owners_aliases .mergify.yml .kodiak.toml .pullapprove.yml .bulldozer.yml .policy.yml .dependabot .renovaterc \
      .renovaterc.json .renovaterc.json5 renovate.json renovate.json5 .mergify .coderabbit.yaml .trunk",
     // Builds of a server.
@@ -69,7 +71,7 @@ const PROTECTED: [&str; 7] = [
      .stackblitzrc .externaltoolbuilders .exrc .vimrc .gvimrc .lvimrc .vim .nvimrc .nvim.lua .nvim .dir-locals.el .dir-locals-2.el .emacs \
      .emacs.d .kakrc .gitpod .gitpod.yml .gitpod.dockerfile .replit replit.nix",
     // Assistants.
-    ".qwen .mcp.json qwen.md agents.md agents.override.md agents.local.md .agents .agent claude.md claude.local.md .claude gemini.md .gemini \
+    ".qwen .mcp.json qwen.md agent.md agents.md agents.override.md agents.local.md .agents .agent claude.md claude.local.md .claude gemini.md .gemini \
      .codex .continue .cursor .cursorrules .windsurf .windsurfrules .clinerules .cline .roo .roorules .roomodes .kilocode .kilocodemodes \
      .kiro .amazonq .augment .augment-guidelines .junie .trae .goosehints .goose .openhands .opencode opencode.json opencode.jsonc .cody \
      .tabnine .copilot .amp .factory .crush .crush.json crush.json crush.md .rules warp.md .warp .qoder .codebuddy codebuddy.md .iflow iflow.md \
@@ -79,16 +81,18 @@ const PROTECTED: [&str; 7] = [
      .rtx.toml sitecustomize.py usercustomize.py .wgetrc .curlrc",
     // Shells, and what reads the environment from a directory.
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .bashenv .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .mkshrc \
-     .cshrc .tcshrc .login .logout .inputrc .envrc .direnvrc .direnv .autoenv.zsh .autoenv .screenrc .tmux.conf",
+     .cshrc .tcshrc .login .logout .inputrc .direnvrc .direnv .devbox devbox.json shell.nix flake.nix .autoenv.zsh .autoenv .screenrc .tmux.conf",
     // Interpreters and debuggers.
     ".gdbinit .lldbinit .pdbrc .pdbrc.py .pythonrc .pythonstartup .irbrc .pryrc .psqlrc .sqliterc .rprofile .renviron .ghci .iex.exs .erlang .noderc \
      .octaverc .ocamlinit .proverc .pdm-python",
 ];
 
 /// Beginnings and endings of more such names.
-const KINDS: [(&str, &str); 27] = [
+const KINDS: [(&str, &str); 31] = [
     (".aider", ""),
-    (".envrc.", ""),
+    (".huskyrc.", ""),
+    (".simple-git-hooks.", ""),
+    ("simple-git-hooks.", ""),
     (".yarnrc", ""),
     (".roorules-", ""),
     (".clinerules-", ""),
@@ -105,6 +109,8 @@ const KINDS: [(&str, &str); 27] = [
     ("", ".jenkinsfile"),
     ("azure-pipelines", ".yml"),
     ("azure-pipelines", ".yaml"),
+    (".vsts-ci", ".yml"),
+    (".vsts-ci", ".yaml"),
     ("bitbucket-pipelines", ".yml"),
     ("", ".code-workspace"),
     ("", ".sublime-project"),
@@ -309,6 +315,9 @@ mod tests {
             ("a/.env", true),
             (".env.local/x", false),
             ("a/b.kdbx", true),
+            (".envrc", true),
+            ("a/.envrc.local", true),
+            (".envrcs", false),
             ("id_ed25519.pub", true),
             ("id_map.rs", false),
             (".ssh/config", true),

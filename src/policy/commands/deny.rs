@@ -12,12 +12,16 @@ use crate::policy::programs::{self, Word, build};
 /// Returns the denial of the first deny rule of a layer that matches, broadly.
 pub(super) fn denied_by(layer: &Layer, words: &[Word]) -> Option<Denial> {
     let rule = layer.rules.shell.deny.iter().find(|rule| deny_matches(&rule.value, words))?;
-    let text: Vec<String> = rule.value.cmd.iter().map(|element| element.0.join("|")).collect();
-    let reason = match &rule.value.reason {
+    Some(Denial::new(why(&rule.value)).by_rule(rule.at.clone()))
+}
+
+/// Says what a deny rule denies, and why.
+pub(super) fn why(rule: &CommandRule) -> String {
+    let text: Vec<String> = rule.cmd.iter().map(|element| element.0.join("|")).collect();
+    match &rule.reason {
         Some(reason) => format!("`{}` is denied: {reason}", text.join(" ")),
         None => format!("`{}` is denied", text.join(" ")),
-    };
-    Some(Denial::new(reason).by_rule(rule.at.clone()))
+    }
 }
 
 fn deny_matches(rule: &CommandRule, words: &[Word]) -> bool {

@@ -135,7 +135,8 @@ fn starts_with(words: &[Word], listed: &[Vec<String>]) -> bool {
 fn asks_only(words: &[Word]) -> bool {
     words.len() == 2
         && words[1].literal
-        && ["--version", "-V", "-v", "-version", "--info", "--help", "-h"].contains(&words[1].text.as_str())
+        && ["--version", "-V", "-v", "-version", "--info", "--help", "-h", "--list-sdks", "--list-runtimes"]
+            .contains(&words[1].text.as_str())
 }
 
 /// Tells whether a rule speaks of a program as it was written.

@@ -39,9 +39,12 @@ pub(crate) use unknown::code_among;
 pub use word::{Stdin, Word};
 
 /// Returns the table by which a rule of a file has a program judged. Interpreters and launchers run anything: for them
-/// such a rule lists what they get.
+/// such a rule lists what they get, and so it does for tools of which a table covers only what is everyday.
 pub(crate) fn find_for_rules(name: &str) -> Option<&'static table::Table> {
-    find(name).filter(|table| table.operands != table::Operands::Starts && !interpreters::reads_code(name))
+    let describes = |table: &&table::Table| {
+        table.operands != table::Operands::Starts && !interpreters::reads_code(name) && !build::is_of_ci_dev(name)
+    };
+    find(name).filter(describes)
 }
 
 /// Programs that run where the kernel holds nothing: they read files and print, and no option of theirs that a table

@@ -119,6 +119,10 @@ impl Call<'_> {
             return Err(self.deny(format!("the option `{name}` is not known to be harmless")));
         }
         self.may_mean_code(specs, name)?;
+        if !name.starts_with("--") || name.contains([':', '/']) {
+            // What follows the letters, or a mark, may be their value.
+            hidden_path(&self.cx, name.trim_start_matches('-'))?;
+        }
         self.unknown = true;
         self.note(name.to_owned(), attached.clone());
         attached.iter().try_for_each(|value| self.no_response_file(value))?;

@@ -371,6 +371,7 @@ impl Call<'_> {
         if !self.is_open() {
             return;
         }
+        let text = text.strip_prefix("https://").map_or(text, |address| address.trim_start_matches('/'));
         text.split([':', '=', ',', ';']).skip(1).for_each(|part| self.looks_at(part));
         let read: Vec<Effect> = self.out.effects[before..].to_vec();
         self.out.effects.extend(read.into_iter().filter_map(|effect| match effect {

@@ -16,7 +16,8 @@ impl Judge<'_> {
             Test::Or(left, right) => Test::Or(Box::new(self.test(left, place)?), Box::new(self.test(right, place)?)),
             Test::Word(word) => Test::Word(self.unsplit(word, place)?.shown),
             Test::Unary(operator, word) => {
-                let mut field = self.unsplit(word, place)?;
+                let is_text = matches!(operator.as_str(), "-z" | "-n");
+                let mut field = self.unsplit(word, Place { output: is_text, ..place })?;
                 match operator.as_str() {
                     "-z" | "-n" => {}
                     "-v" | "-R" | "-o" => {
@@ -34,7 +35,8 @@ impl Judge<'_> {
                 Test::Unary(operator.clone(), field.shown)
             }
             Test::Binary(left, operator, right) => {
-                let mut first = self.unsplit(left, place)?;
+                let is_text = matches!(operator.as_str(), "=" | "==" | "!=");
+                let mut first = self.unsplit(left, Place { output: is_text, ..place })?;
                 let shown = match operator.as_str() {
                     "=" | "==" | "!=" | "=~" => self.pattern(right, place)?,
                     "<" | ">" => self.unsplit(right, place)?.shown,

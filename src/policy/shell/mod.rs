@@ -11,6 +11,7 @@ mod fields;
 pub mod form;
 mod glob;
 mod judge;
+mod lasting;
 mod lexer;
 pub mod parser;
 mod placed;

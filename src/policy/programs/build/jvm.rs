@@ -21,9 +21,9 @@ pub(super) const TABLES: &[Table] = &[
         options: "-q,--quiet -w,--warn -i,--info -d,--debug -s,--stacktrace -S,--full-stacktrace --offline -v,--version -h,--help --no-daemon --daemon --parallel --no-parallel --build-cache --no-build-cache --continue --no-continue --tests=D -x,--exclude-task=D \
             --rerun-tasks --rerun -m,--dry-run --console=D --warning-mode=D --max-workers=D --configuration-cache --no-configuration-cache --configure-on-demand --no-configure-on-demand --profile --refresh-dependencies -a,--no-rebuild --fail-fast --no-scan --info \
             --status --stop --watch-fs --no-watch-fs --write-locks --configuration=D --dependency=D --all --priority=D --problems-report --no-problems-report \
-            -PskipTests=?D -Pci=?D -PCI=?D \
-            !--scan !-b,--build-file=R !-c,--settings-file=R !$-I,--init-script=R !-p,--project-dir=L !-g,--gradle-user-home=L !--project-cache-dir=I !--include-build=L !-D,--system-prop=P !-P,--project-prop=P !-F,--dependency-verification=P !-M,--write-verification-metadata=P !-U,--update-locks=P !-t,--continuous !--gui",
+            !--scan !-b,--build-file=R !-c,--settings-file=R !$-I,--init-script=R !-p,--project-dir=L !-g,--gradle-user-home=L !--project-cache-dir=I !--include-build=L !-D,--system-prop=P -P,--project-prop=P !-F,--dependency-verification=P !-M,--write-verification-metadata=P !-U,--update-locks=P !-t,--continuous !--gui",
         operands: Operands::Tasks(":"),
+        special: Some(gradle),
         ..TASKS
     },
     Table {
@@ -33,6 +33,14 @@ pub(super) const TABLES: &[Table] = &[
         style: Style::SingleDash,
         special: Some(sbt),
         ..TASKS
+    },
+    Table {
+        names: "javac",
+        options: "-d=O -cp,-classpath,--class-path=V -source,--source=D -target,--target=D --release=D -Xlint -Xlint:all -Xlint:unchecked -Xlint:deprecation -Werror \
+            -g -nowarn -encoding=N -parameters -proc:none -verbose -deprecation -version --version -help --help --enable-preview !-J=P !-processor=P \
+            !-processorpath,--processor-path=V !-Xplugin=P !-sourcepath,--source-path=V !-s=O !-h=O",
+        style: Style::SingleDash,
+        ..TOOL
     },
     Table { names: "lein", options: "", operands: Operands::Tasks(""), ..TASKS },
     Table {
@@ -85,6 +93,27 @@ fn arguments<'w>(call: &Call<'_>, words: impl Iterator<Item = &'w str>) -> Resul
         passed |= word == "--";
     }
     Ok(())
+}
+
+// `-PmaxParallelForks=2`: a plain value, of a property that is read for no code, program or key.
+fn gradle(call: &mut Call<'_>) -> Result<(), Denial> {
+    let refused = |word: &&Word| {
+        let name = word.text.split('=').next().unwrap_or_default().to_ascii_lowercase();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-=".contains(c);
+        !word.literal
+            || word.text.matches('=').count() > 1
+            || !word.text.chars().all(plain)
+            || name.starts_with("org.gradle.")
+            || ["jvmargs", "init", "signing", "mainclass", "exec", "command", "script"]
+                .iter()
+                .any(|part| name.contains(part))
+    };
+    match call.values("-P").iter().find(refused) {
+        Some(word) if !call.is_open() => {
+            Err(call.deny(format!("the property `{}` is not known to be harmless", word.text)))
+        }
+        _ => call.tasks(":", &call.operands.clone()),
+    }
 }
 
 /// Properties of Maven's plugins that hold a command or code: what `exec` runs, what Groovy and others evaluate.

@@ -3,24 +3,55 @@
 //! The tables are closed: an option that loads code or configuration is marked `!`, an option that is in no table is
 //! denied, and the rule must list every task.
 
+mod bundlers;
+mod checkers;
+mod go;
 mod jvm;
 mod kinds;
+mod manage;
 mod native;
 mod node;
 mod others;
 mod python;
+mod python_checks;
 mod rust;
+mod scripts;
+mod web;
 
 use super::table::{Call, Dashes, Operands, Style, Table};
 use super::word::Word;
 use crate::policy::decision::Denial;
+use crate::policy::names::named;
 use kinds::{GROUP, LAUNCHER, TABLE, TASKS, TOOL};
 
 pub(super) use node::{eslint_rules, refuse_shell_text};
 pub(crate) use rust::{is_toolchain, toolchain};
 
-pub(crate) const TABLES: [&[Table]; 6] =
-    [rust::TABLES, native::TABLES, node::TABLES, python::TABLES, jvm::TABLES, others::TABLES];
+pub(crate) const TABLES: [&[Table]; 13] = [
+    rust::TABLES,
+    native::TABLES,
+    go::TABLES,
+    node::TABLES,
+    web::TABLES,
+    bundlers::TABLES,
+    python::TABLES,
+    python_checks::TABLES,
+    manage::TABLES,
+    jvm::TABLES,
+    others::TABLES,
+    checkers::TABLES,
+    scripts::TABLES,
+];
+
+/// Tools that `builtin:ci-dev` alone judges by their tables, besides those of whole files.
+const OF_CI_DEV: &str = "terraform tofu tflint helm ansible-lint sqlfluff buf kubeconform vale buildifier hlint ormolu fourmolu gotestsum clang-tidy \
+    cppcheck gcovr javac brakeman bundle-audit bundler-audit srb steep cucumber opam sphinx-build mkdocs deptry lint-imports djlint twine";
+
+/// Tells whether a rule of a file has to list what a tool may get: its table covers only what is everyday.
+pub(super) fn is_of_ci_dev(name: &str) -> bool {
+    let mut tables = [web::TABLES, bundlers::TABLES, scripts::TABLES, manage::TABLES].into_iter().flatten();
+    named(OF_CI_DEV, name) || tables.any(|table| named(table.names, name))
+}
 
 /// What a wrapper of the workspace loads and runs, from its own directory.
 pub(crate) static LOADS: [(&str, &str); 2] = [

@@ -1,8 +1,6 @@
-//! Tables for make and its generators, and for the build tools of C, Go, Zig, Swift and similar languages.
+//! Tables for make and its generators, and for the build tools of C, Zig, Swift and similar languages.
 
 use super::{Call, Dashes, Denial, GROUP, Operands, Style, TABLE, TASKS, TOOL, Table, Word};
-use crate::path::Node;
-use crate::policy::effect::{Effect, Pattern};
 use crate::policy::names::{is_harmless_variable, named};
 use crate::policy::programs::is_plain_in_shell;
 use crate::policy::programs::untabled::runs_program;
@@ -147,18 +145,6 @@ fn built(call: &Call<'_>, target: &str) -> Result<(), Denial> {
     Err(call.deny(format!("the target `{target}` is not listed")))
 }
 
-const GO_BUILD: &str = "-v -race -cover -covermode=D -coverpkg=D -count=D -run=D -skip=D -bench=D -benchtime=D -benchmem -short -timeout=D -parallel=D -p=D -cpu=D \
-    -failfast -json -a -n -x -trimpath -tags=D -mod={mod|readonly|vendor} -m -f=D -deps -e -u -all -list=D -shuffle=D -fullpath -c -s -w -l -d -fix -compiled -test \
-    -find -versions -retracted -buildvcs=D -buildmode={default|exe|pie|c-archive|c-shared|archive} -o=W -coverprofile=W -vet=D -msan -asan -work -args,--args=> \
-    -h,--help -fuzz=D -fuzztime=D -fuzzminimizetime=D -outputdir=O -ldflags=D -gcflags=D -cpuprofile=W -memprofile=W -blockprofile=W -mutexprofile=W -trace=W -html=R -func=R -testcache -cache -fuzzcache -r -i \
-    -unsafeptr=?D -printf=?D -shadow=?D -copylocks=?D -composites=?D -assign=?D -atomic=?D -bools=?D -nilfunc=?D -structtag=?D -unreachable=?D -unusedresult=?D -lostcancel=?D \
-    -diff -go=D -compat=D -module=D -vendor -C=E \
-    !!-exec=D !!-toolexec=D !!-vettool=D !-asmflags=P !-overlay=R !-modfile=R !-modcacherw !-pkgdir=L !-gccgoflags=P !-compiler=P";
-
-const GOLANGCI: &str = "-v,--verbose --fix --fast --fast-only --timeout=D -E,--enable=D -D,--disable=D --enable-only=D --disable-all --enable-all --default=D --out-format={colored-line-number|line-number|json|tab|checkstyle|github-actions|junit-xml} \
-                    --new --new-from-rev=G --tests=?D --build-tags=D -j,--concurrency=D --max-issues-per-linter=D --max-same-issues=D --issues-exit-code=D --allow-parallel-runners --print-issued-lines=?D \
-                    --color=D --skip-dirs=D --exclude=D -p,--presets=D --show-stats --no-config -d,--diff --allow-serial-runners --modules-download-mode={readonly|vendor|mod} --go=D -h,--help -c,--config={.golangci.*} !--path-prefix=P !--cpu-profile-path=W";
-
 pub(super) const TABLES: &[Table] = &[
     MAKE,
     Table {
@@ -175,7 +161,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "cmake",
-        options: "--build=I -S=L -B=I -j,--parallel=*D --config=D -t,--target=+D --clean-first --fresh -v,--verbose -G=N --preset=D \
+        options: "--build=*I -S=L -B=I -j,--parallel=*D --config=D -t,--target=+D --clean-first --fresh -v,--verbose -G=N --preset=D \
             --list-presets --workflow -N -L -LA -LAH -Wno-dev -Wdev -Wno-deprecated --version --help --log-level=D --warn-uninitialized -D=D \
             !--install=I !--prefix=O !--component=P !-C=R !-P=R !-E=>S !-U=P !--toolchain=R !--open=I !--find-package !--debugger !--trace-source=R !--graphviz=W !-A=P !-T=P",
         operands: Operands::Special,
@@ -245,87 +231,6 @@ pub(super) const TABLES: &[Table] = &[
         ..GROUP
     },
     Table {
-        names: "gofmt goimports gofumpt",
-        dash_values: true,
-        options: "-d -e -l -s -w -r=D -local=D -extra -v -format-only !-cpuprofile=W !-srcdir=L",
-        operands: Operands::Special,
-        style: Style::SingleDash,
-        writes_nothing: false,
-        special: Some(gofmt),
-        ..TABLE
-    },
-    Table {
-        names: "go",
-        options: "!-C=E",
-        operands: Operands::Special,
-        style: Style::SingleDash,
-        subcommands: &[
-            Table {
-                names: "build test vet fmt list run generate install get clean mod work tool",
-                dash_values: true,
-                options: GO_BUILD,
-                operands: Operands::Special,
-                style: Style::SingleDash,
-                writes_nothing: false,
-                special: Some(go),
-                ..TABLE
-            },
-            Table {
-                names: "env help",
-                options: "-json -changed !-w !-u",
-                operands: Operands::Data,
-                style: Style::SingleDash,
-                ..TABLE
-            },
-            Table {
-                names: "version",
-                options: "-m -v -json",
-                operands: Operands::Read,
-                style: Style::SingleDash,
-                ..TABLE
-            },
-            Table {
-                names: "doc",
-                options: "-all -src -short -u -c -cmd",
-                operands: Operands::Special,
-                style: Style::SingleDash,
-                special: Some(go),
-                ..TABLE
-            },
-        ],
-        ..TABLE
-    },
-    Table {
-        names: "golangci-lint",
-        options: "-v,--verbose --color=D -h,--help --version !-c,--config=R",
-        subcommands: &[
-            Table { names: "run", options: GOLANGCI, operands: Operands::WrittenWith("--fix"), ..TOOL },
-            Table {
-                names: "fmt",
-                options: "-d,--diff --diff-colored -E,--enable=D --stdin -v,--verbose --color=D -h,--help -c,--config={.golangci.*} --no-config",
-                operands: Operands::WrittenWithout("-d,--diff-colored"),
-                ..TOOL
-            },
-            Table {
-                names: "linters version help",
-                options: "-h,--help --json --enabled",
-                operands: Operands::Data,
-                ..TOOL
-            },
-        ],
-        ..GROUP
-    },
-    Table {
-        names: "staticcheck errcheck gosec revive govulncheck ineffassign",
-        dash_values: true,
-        options: "-checks=D -fail=D -f={text|json|stylish|sarif|junit-xml|null} -tests=?D -go=D -tags=D -show-ignored -explain=D -version -debug.version -blank -asserts -ignoretests -exclude=V \
-            -severity=D -confidence=D -quiet -fmt={text|json|sarif} -no-fail -formatter={default|friendly|stylish|json} -set_exit_status -test -mode=D -json -v !-config=R !-out=W !-matrix !-exclude-dir=P",
-        operands: Operands::Special,
-        style: Style::SingleDash,
-        special: Some(go),
-        ..TOOL
-    },
-    Table {
         names: "zig",
         options: "",
         subcommands: &[
@@ -392,6 +297,33 @@ pub(super) const TABLES: &[Table] = &[
         options: "-i -n,--dry-run --Werror,-Werror --style={file|llvm|LLVM|google|Google|chromium|mozilla|webkit|WebKit|microsoft|gnu|GNU} -style={file|llvm|LLVM|google|Google|chromium|mozilla|webkit|WebKit|gnu|GNU} --verbose --version --sort-includes=?D --fallback-style=D --lines=D --assume-filename=D !--files=F",
         operands: Operands::WrittenWith("-i"),
         style: Style::SingleDash,
+        ..TOOL
+    },
+    Table {
+        names: "cppcheck",
+        options: "--enable=D --disable=D --std=D --error-exitcode=D --suppress=D --inline-suppr -q,--quiet -j=D -f,--force --xml --xml-version=D --output-file=W \
+            --template={gcc|vs|cppcheck1|edit} --platform={unix32|unix64|win32A|win32W|win64|native|unspecified} --language=D -x=D -I=V -i=V -D=D -U=D --max-configs=D \
+            --inconclusive --check-level=D --safety --report-progress --verbose -v --version -h,--help --project=R --suppressions-list=R --cppcheck-build-dir=O \
+            !--addon=P !--addon-python=P !--clang=?P !--library=P !--config-exclude=L !--file-list=F !--includes-file=F !--rule=P !--rule-file=R !--plist-output=O",
+        ..TOOL
+    },
+    Table {
+        names: "gcovr",
+        options: "-r,--root=L -e,--exclude=D -f,--filter=D --xml=*W --json=*W --html=*W --html-details=*W --lcov=*W --sonarqube=*W --cobertura=*W --txt=*W --csv=*W -o,--output=W -s,--print-summary \
+            --fail-under-line=D --fail-under-branch=D --exclude-unreachable-branches --exclude-throw-branches -j=D -v,--verbose --version -h,--help --branches \
+            --object-directory=L !--gcov-executable=P !--config=R !-g,--use-gcov-files !-k,--keep",
+        ..TOOL
+    },
+    Table {
+        names: "clang-tidy",
+        options: "-p=I -checks,--checks=D --warnings-as-errors,-warnings-as-errors=D -header-filter,--header-filter=D --exclude-header-filter=D --fix,-fix \
+            --fix-errors,-fix-errors --fix-notes -quiet,--quiet --format-style,-format-style={none|file|llvm|google|chromium|mozilla|webkit} --line-filter=D \
+            --use-color=?D --list-checks,-list-checks --explain-config --dump-config --enable-check-profile --system-headers --allow-no-checks \
+            --verify-config --version -h,--help --export-fixes,-export-fixes=W --config-file={.clang-tidy} !--config,-config=P !--extra-arg,-extra-arg=P \
+            !--extra-arg-before=P !--load,-load=R !--vfsoverlay,-vfsoverlay=R !--store-check-profile=O",
+        operands: Operands::Special,
+        style: Style::SingleDash,
+        special: Some(tidy),
         ..TOOL
     },
     Table { names: "nproc", options: "--all --ignore=D --version --help", operands: Operands::None, ..TABLE },
@@ -469,58 +401,19 @@ fn labels(call: &mut Call<'_>) -> Result<(), Denial> {
     }
 }
 
-fn gofmt(call: &mut Call<'_>) -> Result<(), Denial> {
-    for word in call.operands.clone() {
-        if !word.literal {
-            return Err(call.deny("a word of it is not known"));
-        }
-        let sources = vec![Pattern::File("*.go".to_owned())];
-        let path = word.text.clone();
-        call.out.effects.push(Effect::ReadTree {
-            path,
-            follow_links: false,
-            left_out: vec![],
-            only: sources,
-            skips_hidden: false,
-        });
-        // Below a directory what is formatted is judged as a diff, as with every formatter.
-        if call.has("-w") && call.node(&word.text)? != Some(Node::Dir) {
-            call.write(&word);
-        }
-    }
-    Ok(())
-}
-
-fn go(call: &mut Call<'_>) -> Result<(), Denial> {
-    let flags = ["-s", "-w", "-N", "-l", "-m", "-m=2", "-e", "-v"];
-    for value in [call.values("-ldflags"), call.values("-gcflags")].concat() {
-        let mut words = value.text.split_whitespace().map(|word| word.strip_prefix("all=").unwrap_or(word));
-        while let Some(word) = words.next() {
-            let sets = word == "-X" && words.next().is_some();
-            if !call.is_open() && !sets && !word.starts_with("-X=") && !flags.contains(&word) {
-                return Err(call.deny(format!("the flag `{word}` is not known to be harmless")));
-            }
-        }
-    }
-    // Words for the test's own program: as its general options these write files.
-    let general = "v run skip count short timeout parallel cpu bench benchtime benchmem failfast shuffle list";
-    let behind = call.words.iter().skip_while(|word| !matches!(word.text.as_str(), "-args" | "--args"));
-    for word in behind.filter(|word| word.text.trim_start_matches('-').starts_with("test.")) {
-        let name = word.text.split('=').next().unwrap_or_default().trim_start_matches('-');
-        if !call.is_open() && !named(general, &name["test.".len()..]) {
-            return Err(call.deny(format!("`{}` may write a file", word.text)).hint("write it before `-args`"));
-        }
-    }
-    for word in call.operands.clone() {
-        if !word.literal {
-            return Err(call.deny("a word of it is not known"));
-        }
-        // `./...` and package names; a name with dots is a module's address.
-        let path = word.text.trim_end_matches("...").trim_end_matches('/');
-        if path.starts_with('.') || path.starts_with('/') {
-            call.effect(Effect::List, &Word::literal(if path.is_empty() { "/" } else { path }));
-        } else if path.split('/').any(|part| part == "..") || path.ends_with(".go") {
-            call.read(&Word::literal(path));
+// After `--` are options of the compiler: those that choose a language, a warning, a name or a directory of headers.
+fn tidy(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words = call.operands.clone();
+    let (files, passed) = words.split_at(call.dashes.unwrap_or(words.len()));
+    let fixes = ["--fix", "--fix-errors", "--fix-notes"].iter().any(|option| call.has(option));
+    files.iter().try_for_each(|word| call.formatted(word, fixes))?;
+    for word in passed.iter().filter(|_| !call.is_open()).cloned().collect::<Vec<_>>() {
+        let text = word.text.as_str();
+        let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_=+".contains(c));
+        match text.strip_prefix("-I") {
+            Some(folder) if !folder.is_empty() => call.inside(&Word::literal(folder))?,
+            _ if plain && ["-std=", "-D", "-W", "-O"].iter().any(|start| text.starts_with(start)) => {}
+            _ => return Err(call.deny(format!("`{text}` after `--` is not known to be harmless"))),
         }
     }
     Ok(())

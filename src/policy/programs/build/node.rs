@@ -9,7 +9,7 @@ macro_rules! npm_options {
     () => {
         "~-s,--silent ~-q,--quiet ~-d ~-dd ~--verbose ~--loglevel=N ~--if-present ~-w,--workspace=L ~-ws,--workspaces ~-iwr,--include-workspace-root ~--prefix=E ~-C=E \
         ~--no-color ~--color=?D ~--ignore-scripts ~--foreground-scripts ~--no-audit ~--no-fund ~--offline ~--prefer-offline ~--no-update-notifier ~--no-progress \
-        ~--progress=?D ~--coverage ~--ci ~--watch=?D ~--watchAll=?D ~--runInBand ~--json ~--long ~--all ~--depth=D ~--omit=D ~--production ~--dry-run ~--no-save ~--yes ~-y ~--no-install ~--no \
+        ~--progress=?D ~--coverage ~--ci ~--watch=?D ~--watchAll=?D ~--runInBand ~--json ~--long ~--all ~--depth=D ~--omit=D ~--audit-level=N ~--production ~--prod ~--dry-run ~--no-save ~--yes ~-y ~--no-install ~--no \
         --pack-destination=O !--script-shell=P !--shell=P !--node-options=P !--userconfig=R !--globalconfig=R !--cache=O !--registry=P !--init-module=R !-g,--global !--package=P !-c,--call=P"
     };
 }
@@ -355,6 +355,11 @@ fn other(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.listed.is_empty() && !call.is_open() {
         return Err(call.deny("a rule must name this subcommand"));
     }
+    let changes = call.name.ends_with(" audit") && !call.operands.is_empty()
+        || call.name.ends_with(" pack") && !call.has("--dry-run");
+    if !call.is_open() && changes {
+        return Err(call.deny("it changes what is installed, or makes a package"));
+    }
     call.operands
         .clone()
         .iter()
@@ -370,12 +375,13 @@ fn other(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-/// Programs that yarn, pnpm and bun run by their bare name where no script has it.
+/// Programs that yarn, pnpm and bun run by their bare name where no script has it, besides those of other tables.
 const TOOLS: &str = "npm tsc vue-tsc eslint prettier jest vitest mocha biome stylelint standard xo";
 
 // An interpreter is started by its name, too: `yarn node -e CODE`.
 fn is_program(name: &str) -> bool {
-    TOOLS.split(' ').any(|tool| tool == name) || reads_code(name)
+    let mut tables = [super::web::TABLES, super::bundlers::TABLES].into_iter().flatten();
+    named(TOOLS, name) || tables.any(|table| named(table.names, name)) || reads_code(name)
 }
 
 // `yarn run jest`: as the script of that name is not known to be there, the words are judged as the program's, too.

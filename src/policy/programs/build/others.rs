@@ -1,12 +1,9 @@
-//! Tables for the tools of Ruby, PHP, .NET, Elixir, Dart, Haskell and OCaml, and checkers of single kinds of files.
+//! Tables for the tools of Ruby, PHP, .NET, Elixir, Dart, Haskell and OCaml.
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TASKS, TOOL, Table, Word};
-use crate::policy::names::named;
+use crate::policy::names::{base_name, named};
 use crate::policy::programs::is_plain_in_shell;
 use crate::policy::programs::unknown::words_as_paths;
-
-/// A checker that is written in Go: long options with one dash or two.
-const GO: Table = Table { style: Style::SingleDash, dash_values: true, ..TOOL };
 
 pub(super) const TABLES: &[Table] = &[
     Table {
@@ -84,10 +81,59 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "ruby",
-        options: "-c -w -W=?D -v,--version -h,--help !!-e=D !-r=R !-I=L !-C=E",
+        options: "-c -w -W=?D -v,--version -h,--help !!-e=D !-r=R -I=V !-C=E",
         operands: Operands::Special,
         style: Style::First,
-        special: Some(syntax_alone),
+        special: Some(ruby),
+        ..TOOL
+    },
+    Table {
+        names: "brakeman",
+        options: "-q,--quiet -A,--run-all-checks -w,--confidence-level=D -o,--output=W -f,--format={text|html|tabs|json|junit|markdown|csv|codeclimate|sarif|github} \
+            --no-pager --exit-on-warn --no-exit-on-warn --no-exit-on-error --color --no-color --summary --no-summary -t,--test=D -x,--except=D -i,--ignore-config=R \
+            --skip-files=D --only-files=D -n,--no-threads --no-progress --faster --ensure-latest -v,--version -h,--help -p,--path=L !-c,--config-file=R \
+            !--add-checks-path=L !-I,--interactive-ignore !--add-libs-path=L",
+        ..TOOL
+    },
+    Table {
+        names: "bundle-audit bundler-audit",
+        options: "",
+        subcommands: &[Table {
+            names: "check",
+            options: "-q,--quiet -v,--verbose -i,--ignore=+N --no-update -F,--format={text|json|junit} -o,--output=W !-u,--update !-D,--database=L !-c,--config=R \
+                !-G,--gemfile-lock=R",
+            operands: Operands::None,
+            ..TOOL
+        }],
+        ..GROUP
+    },
+    Table {
+        names: "srb",
+        options: "~--version",
+        subcommands: &[Table {
+            names: "tc typecheck",
+            options: "-q,--quiet -v --color=D --ignore=D --isolate-error-code=D --suppress-error-code=D --error-white-list=D --typed=N !$-e=P !-p,--print=P \
+                !--dir=T !--file=R !-a,--autocorrect !--lsp",
+            ..TOOL
+        }],
+        ..GROUP
+    },
+    Table {
+        names: "steep",
+        options: "~--version",
+        subcommands: &[Table {
+            names: "check stats",
+            options: "-j,--jobs=D --severity-level=N --log-level=N --format=N --with-expectations=?R -h,--help !--steepfile=R !--steep-command=P \
+                !--save-expectations=?W",
+            ..TOOL
+        }],
+        ..GROUP
+    },
+    Table {
+        names: "cucumber",
+        options: "-f,--format={progress|pretty|html|json|junit|summary|usage|rerun|message} -t,--tags=A -n,--name=D -d,--dry-run -S,--strict --fail-fast -c,--color \
+            --no-color --order=D --retry=D --publish-quiet -q,--quiet -o,--out=W -e,--exclude=D -p,--profile=N -P,--no-profile -b,--backtrace -v,--verbose --version \
+            -h,--help !-r,--require=R !--publish !--init",
         ..TOOL
     },
     Table {
@@ -135,8 +181,9 @@ pub(super) const TABLES: &[Table] = &[
                 operands: Operands::WrittenWithout("--check-formatted,--dry-run"),
                 ..TOOL
             },
+            Table { names: "do", operands: Operands::Special, style: Style::First, special: Some(parts), ..TOOL },
             Table {
-                names: "compile credo dialyzer deps deps.tree deps.unlock coveralls docs xref hex.audit sobelow lint check help clean",
+                names: "compile credo dialyzer deps deps.tree deps.unlock coveralls docs xref hex.audit hex.outdated sobelow lint check help clean",
                 options: "--warnings-as-errors --force --check-formatted --check-equivalent --dry-run --strict --all --format=N --only=D --ignore=D --no-compile --quiet -q --verbose --all-warnings --no-deps-check --check-unused --unused --no-exit-code --profile=D --return-errors --explain --mute-exit-status -a -A --halt-exit-status --no-check --config=N --read-config=N --migrate !--dot-formatter=R !--plt=P !--config-file=R !--config-name=P !--require=R !--erl=P",
                 ..TOOL
             },
@@ -148,6 +195,15 @@ pub(super) const TABLES: &[Table] = &[
         options: "~--version ~-h,--help ~-v,--verbose ~--no-color ~--suppress-analytics ~--disable-analytics !--packages=R",
         subcommands: &[
             Table { names: "test analyze doctor", options: DART, ..TOOL },
+            Table {
+                names: "build",
+                options: "--debug --release --profile --no-pub --flavor=N --build-name=D --build-number=D --no-codesign --split-per-abi --no-tree-shake-icons \
+                    --target-platform=N --analyze-size -v,--verbose -t,--target=R !--dart-define=P !--dart-define-from-file=R !--extra-gen-snapshot-options=P \
+                    !--obfuscate !--split-debug-info=O !-o,--output=O",
+                operands: Operands::Special,
+                special: Some(artefact),
+                ..TOOL
+            },
             Table { names: "format", options: DART, operands: Operands::Special, special: Some(dart_format), ..TOOL },
         ],
         ..GROUP
@@ -163,6 +219,7 @@ pub(super) const TABLES: &[Table] = &[
         }],
         ..GROUP
     },
+    Table { names: "opam", options: "", subcommands: &[Table { names: "exec", options: "", ..LAUNCHER }], ..GROUP },
     Table {
         names: "dune",
         options: "~--version",
@@ -174,14 +231,6 @@ pub(super) const TABLES: &[Table] = &[
             ..TOOL
         }],
         ..GROUP
-    },
-    Table {
-        names: "markdownlint",
-        options: "-f,--fix -d,--dot -j,--json -q,--quiet -s,--stdin -i,--ignore=D --enable=+D --disable=+D -V,--version -h,--help -o,--output=W \
-            !-c,--config=R !-r,--rules=P !-p,--ignore-path=R",
-        operands: Operands::WrittenWith("-f"),
-        special: Some(takes_in_hidden),
-        ..TOOL
     },
     Table {
         names: "php",
@@ -280,70 +329,6 @@ pub(super) const TABLES: &[Table] = &[
         special: Some(php_verb),
         ..TOOL
     },
-    Table {
-        names: "shfmt",
-        options: "-l,-list -d,-diff -w,-write -i,-indent=D -ci,-case-indent -bn,-binary-next-line -s,-simplify -sr,-space-redirects -kp,-keep-padding \
-            -fn,-func-next-line -mn,-minify -ln,-language-dialect=D -p,-posix -f,-find -apply-ignore -filename=L -h,-help -version",
-        operands: Operands::WrittenWith("-w"),
-        ..GO
-    },
-    Table {
-        names: "hadolint",
-        options: "-f,--format={tty|json|checkstyle|codeclimate|gitlab_codeclimate|gnu|codacy|sonarqube|sarif} --no-fail --no-color -V,--verbose \
-            -v,--version -h,--help --ignore=D --error=D --warning=D --info=D --style=D -t,--failure-threshold=D --trusted-registry=D \
-            --strict-labels --disable-ignore-pragma !-c,--config=R",
-        ..TOOL
-    },
-    Table {
-        names: "actionlint",
-        options: "-color -no-color -verbose -oneline -version -h,-help -format={json|tty|sarif} -ignore=D !-config-file=R !!-shellcheck=D !!-pyflakes=D",
-        ..GO
-    },
-    Table {
-        names: "editorconfig-checker",
-        options: "-exclude=D -format={default|gcc|github-actions|codeclimate} -color -no-color -v,-verbose -version -h,-help -dry-run \
-            -ignore-defaults !-config=R",
-        ..GO
-    },
-    Table {
-        names: "markdownlint-cli2",
-        options: "--fix --no-globs --format -h,--help !--config=R",
-        operands: Operands::WrittenWith("--fix"),
-        ..TOOL
-    },
-    Table {
-        names: "cspell",
-        options: "--exclude=D -e=D --no-progress --no-summary --quiet -u,--unique --words-only --color --no-color --show-context --show-suggestions \
-            --locale=N --language-id=N --gitignore --dot --cache -v,--verbose -V,--version -h,--help !-c,--config=R !-r,--root=L \
-            !--file-list=F",
-        operands: Operands::Special,
-        special: Some(checker),
-        ..TOOL
-    },
-    Table {
-        names: "typos",
-        options: "-w,--write-changes --diff --files --file-types --words --identifiers --exclude=D --hidden --no-ignore --no-check-filenames \
-            --no-check-files --format={silent|brief|long|json|sarif} -q,--quiet -v,--verbose --color=D -j,--threads=D --locale=D --sort --isolated \
-            -V,--version -h,--help !-c,--config=R !--file-list=F",
-        operands: Operands::WrittenWith("-w"),
-        special: Some(takes_in_hidden),
-        ..TOOL
-    },
-    Table {
-        names: "taplo",
-        options: "--check --diff --colors=D --verbose --no-auto-config --no-schema -V,--version -h,--help !-c,--config=R",
-        operands: Operands::Special,
-        special: Some(checker),
-        ..TOOL
-    },
-    Table {
-        names: "dprint",
-        options: "--check --diff --excludes=+D --incremental=?D --allow-no-files --staged --list-different --log-level=D --verbose -V,--version \
-            -h,--help !-c,--config=R !--plugins=+P",
-        operands: Operands::Special,
-        special: Some(checker),
-        ..TOOL
-    },
 ];
 
 const DART: &str = "-n,--name=D -N,--plain-name=D -t,--tags=D -x,--exclude-tags=D -r,--reporter={compact|expanded|github|json|failures-only|silent} --coverage=?O -j,--concurrency=D --no-pub --pub --update-goldens --fatal-infos --fatal-warnings --no-fatal-infos --no-fatal-warnings -o,--output={none|show|write|json} --set-exit-if-changed -l,--line-length=D --run-skipped --total-shards=D --shard-index=D --test-randomize-ordering-seed=D --machine --timeout=D --no-color --fail-fast !-p,--platform=P !-d=P !--dart-define=P !--dart-define-from-file=R !--configuration=R !--test-assets=P";
@@ -353,7 +338,41 @@ fn dart_format(call: &mut Call<'_>) -> Result<(), Denial> {
     call.operands.clone().iter().try_for_each(|word| call.formatted(word, !looks))
 }
 
+// `flutter build apk`.
+fn artefact(call: &mut Call<'_>) -> Result<(), Denial> {
+    let known = "apk appbundle aar bundle ios ipa ios-framework macos linux windows web";
+    match call.operands.iter().find(|word| !named(known, &word.text)) {
+        Some(word) if !call.is_open() => Err(call.deny(format!("`{}` is not known to be harmless", word.text))),
+        _ => Ok(()),
+    }
+}
+
 // An alias of dune is after `@`.
+// `mix do compile --warnings-as-errors, test`, `mix do compile + test`: each part is a call of mix.
+fn parts(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words = call.operands.clone();
+    let by_comma = words.iter().any(|word| word.text.ends_with(','));
+    if by_comma && words.iter().any(|word| word.text == "+") {
+        return Err(call.deny("commas or `+` separate its parts, not both"));
+    }
+    let mut parts = vec![vec![call.words[0].clone()]];
+    for word in words {
+        let text = if by_comma { word.text.strip_suffix(',').unwrap_or(&word.text) } else { &word.text };
+        let ends = text.len() < word.text.len() || text == "+";
+        if let Some(part) = parts.last_mut().filter(|_| !text.is_empty() && text != "+") {
+            part.push(Word { text: text.to_owned(), literal: word.literal });
+        }
+        if ends {
+            parts.push(vec![call.words[0].clone()]);
+        }
+    }
+    if parts.iter().any(|part| part.len() < 2) {
+        return Err(call.deny("a part of it is empty"));
+    }
+    parts.into_iter().for_each(|part| call.out.starts.push(part));
+    Ok(())
+}
+
 // To some versions `test:units` is a task of rake: further words are more tasks.
 fn rails_test(call: &mut Call<'_>) -> Result<(), Denial> {
     let is_file = |word: &Word| word.text.contains(['/', '.']);
@@ -476,12 +495,30 @@ fn test_options(value: &str) -> bool {
     })
 }
 
-fn syntax_alone(call: &mut Call<'_>) -> Result<(), Denial> {
-    if !call.has("-c") {
-        return Err(call.deny("without `-c` it runs any script"));
+// `ruby -c FILE`, `ruby -Ilib -Itest test/a_test.rb -n test_foo`.
+fn ruby(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words = call.operands.clone();
+    if call.has("-c") {
+        return words.iter().try_for_each(|word| call.inside(word));
     }
-    call.operands.clone().iter().try_for_each(|word| call.inside(word))
+    let is_test = |word: &Word| {
+        let name = base_name(&word.text).strip_suffix(".rb").unwrap_or_default();
+        word.literal && (name.starts_with("test_") || name.ends_with("_test") || name.ends_with("_spec"))
+    };
+    let Some((script, rest)) = words.split_first().filter(|(script, _)| is_test(script)) else {
+        return Err(call.deny("without `-c`, and without the file of a test, it runs any script"));
+    };
+    call.inside(script)?;
+    call.operands.clear();
+    call.found.clear();
+    call.apply(&OF_TEST, rest)
 }
+
+/// What the file of a test is given: options of minitest and test-unit.
+const OF_TEST: Table = Table {
+    options: "-n,--name=D -e,--exclude=D -i,--include=D -s,--seed=D -v,--verbose -q,--quiet -p,--pride --show-skips -h,--help",
+    ..TOOL
+};
 
 fn refused(call: &mut Call<'_>) -> Result<(), Denial> {
     match call.is_open() {
@@ -508,6 +545,22 @@ fn php(call: &mut Call<'_>) -> Result<(), Denial> {
             // Its options are those of phpunit.
             call.out.starts.push(tool);
             Ok(())
+        }
+        ["bin/console", verb, ..] if verb.starts_with("lint:") => {
+            words[2..].iter().try_for_each(|word| match word.text.as_str() {
+                "-q"
+                | "-v"
+                | "--quiet"
+                | "--no-ansi"
+                | "--ansi"
+                | "--no-interaction"
+                | "-n"
+                | "--show-deprecations" => Ok(()),
+                text if text.starts_with('-') => {
+                    Err(call.deny(format!("the option `{text}` is not known to be harmless")))
+                }
+                _ => call.inside(word),
+            })
         }
         [tool, ..] if tool.trim_start_matches("./").starts_with("vendor/bin/") => {
             call.out.starts.push(words);
@@ -536,33 +589,4 @@ fn php_verb(call: &mut Call<'_>) -> Result<(), Denial> {
         _ => call.has("--alter"),
     };
     words.iter().skip(skipped).try_for_each(|word| call.formatted(word, fixes && !looks))
-}
-
-fn takes_in_hidden(call: &mut Call<'_>) -> Result<(), Denial> {
-    if ["--hidden", "--no-ignore", "--dot", "-d", "-H"].iter().any(|option| call.has(option)) {
-        call.takes_in_all();
-    }
-    Ok(())
-}
-
-// `taplo fmt a.toml`, `cspell lint src`: some have subcommands, of which others start servers or change settings. `--diff`
-// prints what a formatter then writes.
-fn checker(call: &mut Call<'_>) -> Result<(), Denial> {
-    let words = call.operands.clone();
-    let verbs: &[&str] = match call.name.as_str() {
-        "taplo" => &["check", "lint", "format", "fmt"],
-        "dprint" => &["check", "fmt", "output-file-paths", "output-resolved-config"],
-        _ => &["lint", "check"],
-    };
-    if call.name == "cspell" {
-        takes_in_hidden(call)?;
-    }
-    let first = words.first().map_or("", |word| word.text.as_str());
-    let changes = ["lsp", "link", "init", "config", "add", "upgrade"];
-    let refused = if call.name == "cspell" { changes.contains(&first) } else { !verbs.contains(&first) };
-    if !call.is_open() && refused && !first.is_empty() {
-        return Err(call.deny(format!("`{first}` is not known to be harmless")));
-    }
-    let writes = matches!(first, "format" | "fmt") && !call.has("--check");
-    words.iter().skip(usize::from(verbs.contains(&first))).try_for_each(|word| call.formatted(word, writes))
 }

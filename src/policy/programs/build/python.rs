@@ -41,24 +41,13 @@ const RUFF: &str = "--fix --fix-only --unsafe-fixes --no-unsafe-fixes --no-fix -
     --target-version=D --line-length=D --show-files --show-settings --statistics --exit-zero --exit-non-zero-on-fix --exit-non-zero-on-format -e -n,--no-cache --preview --no-preview --respect-gitignore --no-respect-gitignore --add-noqa --watch -w --isolated \
     -q,--quiet -v,--verbose -s,--silent -h,--help --stdin-filename=L --range=D --per-file-ignores=D --extend-per-file-ignores=D --all --ignore-noqa --color=D -o,--output-file=W --cache-dir=O --config={ruff.toml|.ruff.toml|pyproject.toml} !--extension=P";
 
-/// Options of every report of radon.
-macro_rules! radon {
-    ($more:literal) => {
-        concat!(
-            "-e,--exclude=D -i,--ignore=D -j,--json --xml --md --codeclimate -O,--output-file=W --include-ipynb --ipynb-cells \
-            --no-assert --show-closures -h,--help ",
-            $more
-        )
-    };
-}
-
 pub(super) const TABLES: &[Table] = &[
     PYTEST,
     Table {
         names: "python python3 python2 pypy3",
         options: "-u -B -O -OO -I -E -s -S -q -bb -b -v -W=D -X={dev|utf8|faulthandler|importtime|tracemalloc|frozen_modules} -V,--version -h,--help -m=>S !!-c=D !-i !-x",
-        operands: Operands::None,
-        special: Some(module_alone),
+        operands: Operands::Special,
+        special: Some(module_or_manage),
         ..LAUNCHER
     },
     Table {
@@ -69,7 +58,13 @@ pub(super) const TABLES: &[Table] = &[
         ..TOOL
     },
     Table { names: "compileall", options: "-q -f -l -j=D -x=D -r=D", ..TOOL },
-    Table { names: "py_compile", options: "-q,--quiet", operands: Operands::Special, special: Some(no_list), ..TOOL },
+    Table {
+        names: "py_compile",
+        options: "-q,--quiet",
+        operands: Operands::Special,
+        special: Some(super::python_checks::no_list),
+        ..TOOL
+    },
     Table {
         names: "json.tool",
         options: "--sort-keys --indent=D --compact --no-ensure-ascii --json-lines --tab --no-indent",
@@ -162,13 +157,6 @@ pub(super) const TABLES: &[Table] = &[
         ..TOOL
     },
     Table {
-        names: "yamllint",
-        options: "-d,--config-data=V -f,--format={parsable|standard|colored|github|auto} --list-files -s,--strict --no-warnings -v,--version -h,--help -q \
-            -c,--config-file={.yamllint|.yamllint.yml|.yamllint.yaml}",
-        special: Some(yamllint),
-        ..TOOL
-    },
-    Table {
         names: "tox",
         options: "-e=D -q,--quiet -v,--verbose -r,--recreate -p,--parallel=*D --parallel-no-spinner -o --skip-missing-interpreters=?D -s=D --skip-pkg-install --notest -n -l,--listenvs -a,--listenvs-all --colored=D -m=D -f=D --develop --no-provision --skip-env=D --version -h,--help --result-json=W -vv \
             -c,--conf,--config-file={tox.ini|pyproject.toml|setup.cfg} !$-x,--override=P !--workdir=O !--root=L !--runner=P !--default-runner=P !-i=P !--pre !--installpkg=R !--discover=P !--sitepackages !--force-dep=P",
@@ -219,13 +207,25 @@ pub(super) const TABLES: &[Table] = &[
         subcommands: &[
             Table {
                 names: "run",
-                options: "~--frozen ~--locked ~--offline ~--no-sync ~-q,--quiet ~-v,--verbose ~--all-extras ~--extra=N ~--group=N ~--no-group=N ~--only-group=N ~--all-groups ~--dev ~--no-dev ~--only-dev ~--no-progress ~--no-cache ~-n ~--exact ~--no-editable ~--active ~--package=N ~--all-packages ~-p,--python=N ~--color=D ~--resolution=N ~-m,--module=>S \
+                options: "~--frozen ~--locked ~--offline ~--no-sync ~-q,--quiet ~-v,--verbose ~--all-extras ~--extra=N ~--group=N ~--no-group=N ~--only-group=N ~--all-groups ~--dev ~--no-dev ~--only-dev ~--no-progress ~--no-cache ~-n ~--exact ~--no-editable ~--active ~--package=N ~--all-packages ~-p,--python={3|3.8|3.9|3.10|3.11|3.12|3.13|3.14|3.15|3.10.*|3.11.*|3.12.*|3.13.*|3.14.*|python3*|cpython*|pypy*} ~--color=D ~--resolution=N ~-m,--module=>S \
                     !--isolated !--with=P !--with-requirements=R !--with-editable=T !--env-file=R !--directory=E !--project=L !--config-file=R !--index-url=P !--index=P !--default-index=P !-s,--script !--gui-script !--no-project !-i=P !-f=P",
                 special: Some(uv_run),
                 ..LAUNCHER
             },
             Table {
-                names: "tree version lock",
+                names: "lock",
+                options: "--check --check-exists --locked --offline -q,--quiet -v,--verbose",
+                operands: Operands::None,
+                special: Some(looks),
+                ..TOOL
+            },
+            Table {
+                names: "build",
+                options: "--sdist --wheel -o,--out-dir=O --all-packages --package=N --no-build-logs --offline -q,--quiet -v,--verbose",
+                ..TOOL
+            },
+            Table {
+                names: "tree version",
                 options: "--frozen --locked --check --offline -q --short --depth=D --outdated --universal --dry-run --no-dev -v",
                 operands: Operands::None,
                 ..TOOL
@@ -250,6 +250,12 @@ pub(super) const TABLES: &[Table] = &[
                 options: "~-q,--quiet ~-v,--verbose ~-n,--no-interaction ~-s,--silent !-p,--project=L !-e,--env-file=R",
                 special: Some(scripts),
                 ..LAUNCHER
+            },
+            Table {
+                names: "build",
+                options: "-f,--format={sdist|wheel} -o,--output=O --clean -n,--no-interaction -q,--quiet -v,--verbose --no-isolation",
+                operands: Operands::None,
+                ..TOOL
             },
             Table {
                 names: "check show env version lock graph verify list info",
@@ -305,111 +311,6 @@ pub(super) const TABLES: &[Table] = &[
         }],
         ..GROUP
     },
-    // The small ones: a letter means another thing to each of them.
-    Table {
-        names: "pyright basedpyright",
-        options: "--outputjson --warnings --stats --verbose --level=D --pythonversion=D --pythonplatform=D --skipunannotated --dependencies \
-            --verifytypes=D --ignoreexternal --version --help -h -p,--project={pyrightconfig.json|pyproject.toml} \
-            !--pythonpath=P !-v,--venvpath=L !-t,--typeshedpath=L",
-        operands: Operands::Special,
-        special: Some(no_list),
-        ..TOOL
-    },
-    Table {
-        names: "pyre",
-        options: "-n,--noninteractive --strict --version -h,--help --output={text|json|sarif} --exclude=V",
-        ..TOOL
-    },
-    Table {
-        names: "ty",
-        options: "--error=D --warn=D --ignore=D --error-on-warning --exit-zero --output-format={full|concise|gitlab|github} --python-version=D \
-            --python-platform=D --exclude=V -q,--quiet -v,--verbose --no-progress --color=D --version -h,--help",
-        ..TOOL
-    },
-    Table {
-        names: "pytype",
-        options: "-k,--keep-going -j,--jobs=D -x,--exclude=+V -V,--python-version=D -v,--verbosity=D -n,--no-cache -d,--disable=D \
-            -e,--enable-only=D --version -h,--help",
-        ..TOOL
-    },
-    Table {
-        names: "vulture",
-        options: "--min-confidence=D --sort-by-size --exclude=V --ignore-decorators=D --ignore-names=D --make-whitelist -v,--verbose \
-            --version -h,--help --config={pyproject.toml}",
-        ..TOOL
-    },
-    Table {
-        names: "bandit",
-        options: "-r,--recursive -a,--aggregate={file|vuln} -n,--number=D -t,--tests=D -s,--skip=D -l,--level -ll -lll --severity-level=D \
-            -i,--confidence -ii -iii --confidence-level=D -f,--format={csv|html|json|screen|txt|xml|yaml|sarif} -v,--verbose -d,--debug \
-            -q,--quiet,--silent --ignore-nosec -x,--exclude=V --exit-zero --version -h,--help \
-            -c,--configfile={pyproject.toml|.bandit|bandit.yaml} !-o,--output=*W !--ini=R !-b,--baseline=R !--msg-template=D",
-        ..TOOL
-    },
-    Table {
-        names: "pydocstyle",
-        options: "-e,--explain -s,--source -d,--debug -v,--verbose --count --match=D --match-dir=D --ignore-decorators=D \
-            --property-decorators=D --ignore-self-only-init --select=D --ignore=D --add-select=D --add-ignore=D --convention=D --version \
-            -h,--help --config={pyproject.toml|setup.cfg|tox.ini|.pydocstyle}",
-        ..TOOL
-    },
-    Table {
-        names: "codespell",
-        options: "-d,--disable-colors -c,--enable-colors -w,--write-changes --builtin=D --ignore-regex=D -L,--ignore-words-list=D \
-            --uri-ignore-words-list=D -I,--ignore-words=R -x,--exclude-file=R -s,--summary --count -S,--skip=V -i,--interactive=D \
-            -q,--quiet-level=D -e,--hard-encoding-detection -f,--check-filenames -H,--check-hidden -A,--after-context=D \
-            -B,--before-context=D -C,--context=D --stdin-single-line --version -h,--help --config={pyproject.toml|setup.cfg|.codespellrc} \
-            --toml={pyproject.toml}",
-        operands: Operands::WrittenWith("-w"),
-        special: Some(codespell),
-        ..TOOL
-    },
-    Table {
-        names: "autopep8",
-        options: "-v,--verbose -d,--diff -i,--in-place -p,--pep8-passes=D -a,--aggressive --experimental --exclude=V --list-fixes --ignore=D \
-            --select=D --max-line-length=D --hang-closing --exit-code -r,--recursive -j,--jobs=D --indent-size=D --ignore-local-config \
-            --version -h,--help !--global-config=R",
-        operands: Operands::WrittenWith("-i"),
-        ..TOOL
-    },
-    Table {
-        names: "yapf",
-        options: "-d,--diff -i,--in-place -q,--quiet -l,--lines=D -r,--recursive -e,--exclude=V --style={pep8|google|facebook|yapf} --style-help \
-            --no-local-style -p,--parallel -m,--print-modified -vv,--verbose -v,--version -h,--help",
-        operands: Operands::WrittenWith("-i"),
-        ..TOOL
-    },
-    Table {
-        names: "interrogate",
-        options: "-v,--verbose -q,--quiet -f,--fail-under=D -e,--exclude=V -i,--ignore-init-method -I,--ignore-init-module -m,--ignore-magic \
-            -M,--ignore-module -n,--ignore-nested-functions -C,--ignore-nested-classes -O,--ignore-overloaded-functions -p,--ignore-private \
-            -P,--ignore-property-decorators -S,--ignore-setters -s,--ignore-semiprivate -r,--ignore-regex=D -w,--whitelist-regex=D --style=D \
-            --color --no-color --omit-covered-files --version -h,--help -c,--config={pyproject.toml|setup.cfg} !-o,--output=W \
-            !-g,--generate-badge=W",
-        ..TOOL
-    },
-    Table {
-        names: "radon",
-        options: "-h,--help -v,--version",
-        subcommands: &[
-            Table {
-                names: "cc",
-                options: radon!("-n,--min=D -x,--max=D -s,--show-complexity -a,--average --total-average -o,--order=D"),
-                ..TOOL
-            },
-            Table { names: "mi", options: radon!("-n,--min=D -x,--max=D -m,--multi -s,--show --sort"), ..TOOL },
-            Table { names: "raw", options: radon!("-s,--summary"), ..TOOL },
-            Table { names: "hal", options: radon!("-f,--functions"), ..TOOL },
-        ],
-        ..GROUP
-    },
-    Table {
-        names: "pyupgrade",
-        options: "--help,-h --py3-plus --py3-only --py36-plus --py37-plus --py38-plus --py39-plus --py310-plus --py311-plus --py312-plus \
-            --py313-plus --py314-plus --keep-percent-format --keep-mock --keep-runtime-typing --exit-zero-even-if-changed",
-        operands: Operands::WrittenWithout("--help"),
-        ..TOOL
-    },
 ];
 
 // `-W action:message:category`: Python imports the module of a category that it does not have itself.
@@ -422,6 +323,14 @@ fn warnings(call: &Call<'_>) -> Result<(), Denial> {
         Some(word) if !call.is_open() => Err(call.deny(format!("the category of `{}` is imported", word.text))),
         _ => Ok(()),
     }
+}
+
+fn module_or_manage(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.operands.is_empty() || call.is_open() {
+        return module_alone(call);
+    }
+    warnings(call)?;
+    super::manage::manage(call)
 }
 
 fn module_alone(call: &mut Call<'_>) -> Result<(), Denial> {
@@ -493,14 +402,6 @@ fn nox(call: &mut Call<'_>) -> Result<(), Denial> {
     only_known(call)
 }
 
-// The configuration of `-d` is YAML, which has more spellings of a path than one.
-fn yamllint(call: &mut Call<'_>) -> Result<(), Denial> {
-    match call.values("-d").into_iter().find(|word| word.text.contains(['\\', '!', '&', '*', '<'])) {
-        Some(word) if !call.is_open() => Err(call.deny(format!("`{}` may name a file in another spelling", word.text))),
-        Some(_) | None => Ok(()),
-    }
-}
-
 const PIP_OPTIONS: &str = "--outdated -o --format -q --quiet -v --verbose --editable -e --exclude --exclude-editable --strict --offline --depth --color";
 
 fn pip_looks(call: &mut Call<'_>) -> Result<(), Denial> {
@@ -559,13 +460,6 @@ fn scripts(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-fn codespell(call: &mut Call<'_>) -> Result<(), Denial> {
-    if call.has("-H") {
-        call.takes_in_all();
-    }
-    Ok(())
-}
-
 // Erasing takes every file whose name begins as that of the data.
 fn coverage(call: &mut Call<'_>) -> Result<(), Denial> {
     if !["erase", "combine"].iter().any(|verb| call.name.ends_with(verb)) {
@@ -577,11 +471,10 @@ fn coverage(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-// Refuses the standard input, on which some tools take the names of the files.
-fn no_list(call: &mut Call<'_>) -> Result<(), Denial> {
-    let words = call.operands.clone();
-    match words.iter().find(|word| word.text == "-") {
-        Some(_) => Err(call.deny("the files that its standard input lists are not known")),
-        None => words.iter().try_for_each(|word| call.inside(word)),
+// Without one of these it changes the file of locked versions.
+fn looks(call: &mut Call<'_>) -> Result<(), Denial> {
+    match ["--check", "--check-exists", "--locked"].iter().any(|option| call.has(option)) || call.is_open() {
+        true => Ok(()),
+        false => Err(call.deny("without `--check` it changes which packages are installed")),
     }
 }

@@ -20,6 +20,17 @@ macro_rules! cargo_options {
     };
 }
 
+/// A subcommand that builds: options may be after a nested subcommand or a filter, too.
+const BUILD: Table = Table {
+    options: cargo_options!(),
+    operands: Operands::Special,
+    style: Style::First,
+    writes_nothing: false,
+    special: Some(cargo),
+    dashes: Dashes::Passed,
+    ..TABLE
+};
+
 const CARGO: Table = Table {
     names: "cargo",
     options: CARGO_GLOBAL,
@@ -27,14 +38,8 @@ const CARGO: Table = Table {
     style: Style::First,
     subcommands: &[
         Table {
-            names: "build b check c test t clippy doc d bench run r tree metadata nextest fix rustc rustdoc update fetch vendor package clean install uninstall publish login owner yank search info new init add remove generate-lockfile locate-project pkgid verify-project report audit deny machete outdated expand llvm-cov tarpaulin hack miri",
-            options: cargo_options!(),
-            operands: Operands::Special,
-            style: Style::First,
-            writes_nothing: false,
-            special: Some(cargo),
-            dashes: Dashes::Passed,
-            ..TABLE
+            names: "build b check c test t clippy doc d bench run r tree metadata nextest fix rustc rustdoc update fetch vendor package clean install uninstall publish login owner yank search info new init add remove generate-lockfile locate-project pkgid verify-project report udeps",
+            ..BUILD
         },
         Table {
             names: "fmt",
@@ -43,6 +48,99 @@ const CARGO: Table = Table {
             style: Style::First,
             writes_nothing: false,
             special: Some(cargo),
+            ..TABLE
+        },
+        Table {
+            names: "llvm-cov",
+            options: concat!(
+                cargo_options!(),
+                " --summary-only --html --text --json --lcov --cobertura --codecov --output-path=W --output-dir=O --ignore-filename-regex=D \
+                --fail-under-lines=D --fail-under-functions=D --fail-under-regions=D --fail-uncovered-lines=D --no-report --no-clean --branch --mcdc \
+                --doctests --show-missing-lines --show-instantiations --include-build-script --hide-instantiations --no-cfg-coverage --skip-functions \
+                --no-default-ignore-filename-regex --disable-default-ignore-filename-regex --remap-path-prefix"
+            ),
+            ..BUILD
+        },
+        Table {
+            names: "hack",
+            options: concat!(
+                cargo_options!(),
+                " --feature-powerset --each-feature --no-dev-deps --ignore-private --optional-deps=?D --skip,--exclude-features=D --depth=D \
+                --group-features=D --include-features=D --exclude-all-features --exclude-no-default-features --clean-per-run --version-range=D \
+                --rust-version --print-command-list !--remove-dev-deps"
+            ),
+            ..BUILD
+        },
+        Table { names: "miri", ..BUILD },
+        Table { names: "expand", options: concat!(cargo_options!(), " --ugly --theme=D --themes"), ..BUILD },
+        Table {
+            names: "tarpaulin",
+            options: concat!(
+                cargo_options!(),
+                " -o,--out=+{Xml|Html|Lcov|Json|Stdout|xml|html|lcov|json|stdout} --output-dir=O --engine={auto|ptrace|llvm} --timeout=D --exclude-files=D \
+                --include-files=D --ignore-tests --include-tests --skip-clean --force-clean --fail-under=D --line --branch --count --run-types=D \
+                --ignore-panics --ignore-config --no-dead-code --implicit-test-threads --follow-exec --post-test-delay=D !--rustflags=P !--command=P \
+                !--objects=R"
+            ),
+            ..BUILD
+        },
+        Table {
+            names: "semver-checks",
+            options: concat!(
+                cargo_options!(),
+                " --baseline-rev=G --baseline-version=D --release-type=N --default-features --only-explicit-features !--baseline-root=L \
+                !--baseline-rustdoc=R !--current-rustdoc=R"
+            ),
+            ..BUILD
+        },
+        Table {
+            names: "insta",
+            options: concat!(
+                cargo_options!(),
+                " --check --accept --accept-unseen --unseen --unreferenced={ignore|warn|reject|delete|auto} --require-full-match --keep-pending \
+                --test-runner={auto|cargo-test|nextest} --disable-nextest-doctest --snapshots=D --no-force-pass !--review"
+            ),
+            ..BUILD
+        },
+        Table {
+            names: "deny",
+            options: "--all-features --no-default-features --features=D --workspace --exclude=D --exclude-dev --manifest-path=R -L,--log-level=D \
+                -f,--format={human|json|sarif} -c,--color=D --offline --locked --frozen -t,--target=N --hide-inclusion-graph -D,--deny=N -W,--warn=N \
+                -A,--allow=N -s,--show-stats -d,--disable-fetch --audit-compatible-output -h,--help -V,--version !--config=R !-g,--graph=O \
+                !--metadata-path=R",
+            operands: Operands::Special,
+            writes_nothing: false,
+            special: Some(checks),
+            ..TABLE
+        },
+        Table {
+            names: "outdated",
+            options: "-R,--root-deps-only -d,--depth=D -w,--workspace --exit-code=D -v,--verbose -q,--quiet --format=N -a,--aggressive -o,--offline \
+                --ignore-external-rel -x,--exclude=D -i,--ignore=D -p,--packages=D -r,--root=N --features=D --manifest-path=R -h,--help -V,--version",
+            operands: Operands::None,
+            writes_nothing: false,
+            ..TABLE
+        },
+        Table {
+            names: "sort",
+            options: "-c,--check --check-format -w,--workspace -g,--grouped -p,--print -n,--no-format -h,--help -V,--version !-o,--order=P",
+            operands: Operands::WrittenWithout("-c,--check-format,-p"),
+            writes_nothing: false,
+            ..TABLE
+        },
+        Table {
+            names: "machete",
+            options: "--with-metadata --fix --no-ignore --skip-target-dir --version -h,--help",
+            operands: Operands::WrittenWith("--fix"),
+            writes_nothing: false,
+            ..TABLE
+        },
+        Table {
+            names: "audit",
+            options: "-D,--deny=N -f,--file=R -q,--quiet --json --format={json|terminal|sarif} -n,--no-fetch --stale --ignore=N --target-arch=N --target-os=N \
+                -c,--color=N -v,--verbose -h,--help --version -V !-d,--db=L !-u,--url=P !--ignore-source",
+            operands: Operands::None,
+            writes_nothing: false,
             ..TABLE
         },
         Table { names: "version help", options: "-v,--verbose -q", operands: Operands::Data, ..TABLE },
@@ -77,7 +175,8 @@ fn cargo(call: &mut Call<'_>) -> Result<(), Denial> {
         seen.push(word.clone());
         call.operands.clear();
         call.dashes = None;
-        let table = CARGO.subcommands.iter().find(|sub| sub.special.is_some()).expect("cargo's builds have a table");
+        let verb = call.name.rsplit(' ').next().unwrap_or_default();
+        let table = CARGO.subcommands.iter().find(|sub| named(sub.names, verb)).unwrap_or(&CARGO.subcommands[0]);
         let table = Table { special: None, ..*table };
         call.parse(&table, more)?;
         if call.dashes == Some(0) {
@@ -97,13 +196,35 @@ fn cargo(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-// `cargo nextest run` tests as `cargo test` does; its other subcommands replace programs and archives.
+/// What follows a subcommand that has its own; other words there replace programs, or do more than to build and test.
+const NESTED: [(&str, &str); 6] = [
+    ("nextest", "run r list show-config"),
+    ("llvm-cov", "nextest test run report clean"),
+    ("hack", "check c build b test t clippy doc d"),
+    ("miri", "test t run r"),
+    ("insta", "test"),
+    ("semver-checks", "check-release"),
+];
+
 fn nested(call: &Call<'_>) -> Result<(), Denial> {
-    let first = call.operands.first().map_or("", |word| word.text.as_str());
-    if call.name.ends_with(" nextest") && !matches!(first, "run" | "r" | "list" | "show-config" | "") {
-        return Err(call.deny(format!("`{first}` is neither `run` nor `list`")));
+    let verb = call.name.rsplit(' ').next().unwrap_or_default();
+    let known = NESTED.iter().find(|(subcommand, _)| *subcommand == verb);
+    match (known, call.operands.first()) {
+        (Some(("hack" | "miri" | "insta", _)), None) => Err(call.deny("it names no subcommand")),
+        (Some((_, words)), Some(first)) if !named(words, &first.text) => {
+            Err(call.deny(format!("`{}` is not known to be harmless", first.text)))
+        }
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+// `cargo deny check advisories bans`; other words of it write or fetch.
+fn checks(call: &mut Call<'_>) -> Result<(), Denial> {
+    let known = "check list advisories advisory bans ban licenses license sources all";
+    match call.operands.iter().find(|word| !named(known, &word.text)) {
+        Some(word) if !call.is_open() => Err(call.deny(format!("`{}` is not known to be harmless", word.text))),
+        _ => Ok(()),
+    }
 }
 
 // What rustfmt and clippy are given after `--`: as the compiler's own options these write files and load code.
@@ -115,7 +236,9 @@ fn passed_on(call: &mut Call<'_>) -> Result<(), Denial> {
         return Err(call.deny(format!("`{}` after `--` has the tests write a file", word.text)));
     }
     let formats = call.name.ends_with(" fmt");
-    if !formats && !call.name.ends_with(" clippy") {
+    // `cargo hack clippy` is clippy, too.
+    let nested = call.operands.first().is_some_and(|word| word.text == "clippy");
+    if !formats && !nested && !call.name.ends_with(" clippy") {
         return Ok(());
     }
     while let Some(word) = words.next() {

@@ -1,0 +1,73 @@
+//! Tables for the `manage.py` of a Django project.
+
+use super::{Call, Denial, GROUP, TOOL, Table, Word};
+use crate::policy::names::{base_name, named};
+
+macro_rules! manage {
+    ($more:literal) => {
+        concat!(
+            "-v,--verbosity=D --settings=D --traceback --no-color --force-color --version -h,--help !--pythonpath=L ",
+            $more
+        )
+    };
+}
+
+pub(super) const TABLES: &[Table] = &[Table {
+    names: "manage.py",
+    options: "~--version ~-h,--help",
+    subcommands: &[
+        Table {
+            names: "test",
+            options: manage!(
+                "--failfast -r,--reverse --parallel=*D --keepdb --noinput,--no-input --tag=D --exclude-tag=D -k=D --debug-sql --debug-mode -b,--buffer \
+                --shuffle=*D --timing --durations=D --enable-faulthandler --no-faulthandler -t,--top-level-directory=L -p,--pattern=X --no-logs \
+                !--pdb !--testrunner=P"
+            ),
+            special: Some(settings),
+            ..TOOL
+        },
+        Table {
+            names: "check",
+            options: manage!("-t,--tag=D --list-tags --deploy --fail-level=D --database=D --skip-checks"),
+            special: Some(settings),
+            ..TOOL
+        },
+        Table {
+            names: "makemigrations",
+            options: manage!("--check --dry-run --noinput,--no-input --skip-checks"),
+            special: Some(checked),
+            ..TOOL
+        },
+    ],
+    ..GROUP
+}];
+
+/// `python manage.py test`: the script, and the words after it.
+pub(super) fn manage(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words = std::mem::take(&mut call.operands);
+    let [script, verb, rest @ ..] = words.as_slice() else { return Err(call.deny("it runs any script")) };
+    let is_manage = script.literal && base_name(&script.text) == TABLES[0].names;
+    let table = TABLES[0].subcommands.iter().find(|table| is_manage && named(table.names, &verb.text));
+    let Some(table) = table else { return Err(call.deny("without `-m` it runs any script")) };
+    call.inside(script)?;
+    call.name = format!("{} {}", script.text, verb.text);
+    call.found.clear();
+    call.apply(table, rest)
+}
+
+// Settings are a module by its dotted name.
+fn settings(call: &mut Call<'_>) -> Result<(), Denial> {
+    let plain = |word: &&Word| word.text.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c));
+    match call.values("--settings").iter().find(|word| !plain(word)) {
+        Some(word) if !call.is_open() => Err(call.deny(format!("`{}` is not the name of a module", word.text))),
+        _ => Ok(()),
+    }
+}
+
+// Without `--check` it writes migrations.
+fn checked(call: &mut Call<'_>) -> Result<(), Denial> {
+    if !call.is_open() && !["--check", "--dry-run"].iter().any(|option| call.has(option)) {
+        return Err(call.deny("without `--check` or `--dry-run` it writes migrations"));
+    }
+    settings(call)
+}
