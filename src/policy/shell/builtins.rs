@@ -86,11 +86,10 @@ impl Judge<'_> {
         let arguments = &words[1..];
         let mut outcome = Outcome::stays(at.folders);
         let mut shown = None;
-        let is_known = |field: &Field| {
-            field.text().is_some()
-                || matches!(field.shown.parts.as_slice(), [Part::Double(pieces)] if is_status(pieces))
-        };
-        if name != "echo" && !compares_text(name, arguments) && !arguments.iter().all(is_known) {
+        if name != "echo"
+            && let Some(place) = arguments.iter().position(|field| field.text().is_none())
+            && !matches!(arguments[place].shown.parts.as_slice(), [Part::Double(pieces)] if is_status(pieces))
+        {
             return Err(Denial::unanalysable(format!("an argument of `{name}` that is not known")));
         }
         match name {
@@ -225,28 +224,6 @@ impl Judge<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// Tells whether an argument of a builtin may be the output of a command: it does nothing but print or compare it.
-pub(super) fn is_given_output(name: &str) -> bool {
-    matches!(name, "echo" | "test" | "[")
-}
-
-/// Whether a `test` only compares its arguments as text or numbers, whatever they are.
-fn compares_text(name: &str, arguments: &[Field]) -> bool {
-    let texts: Vec<Option<&str>> = arguments.iter().map(Field::text).collect();
-    let inside = match (name, texts.as_slice()) {
-        ("[", [inside @ .., Some("]")]) | ("test", inside) => inside,
-        _ => return false,
-    };
-    let rest = if inside.first() == Some(&Some("!")) { &inside[1..] } else { inside };
-    match rest {
-        [Some(operator), _] => matches!(*operator, "-z" | "-n"),
-        [_, Some(operator), _] => {
-            matches!(*operator, "=" | "==" | "!=" | "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge")
-        }
-        _ => false,
     }
 }
 

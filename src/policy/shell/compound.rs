@@ -235,10 +235,9 @@ impl Judge<'_> {
         start: &[RelPath],
         stdin: Stdin,
     ) -> Result<(Kind, Outcome), Denial> {
-        let is_taken = self.variables.iter().map(|(name, _)| name).chain(&self.exported).any(|name| name == variable);
-        if is_taken || !is_harmless_variable(variable) {
+        if !is_harmless_variable(variable) || self.variables.iter().any(|(name, _)| name == variable) {
             return Err(Denial::unanalysable(format!("`{variable}` as the variable of a loop"))
-                .hint("use a name of small letters, for example `f`, that no loop around and no `export` uses"));
+                .hint("use a name of small letters, for example `f`, that no loop around uses"));
         }
         let place = Place { folders: start, stdin, output: false, process: false };
         let (mut values, mut shown) = (Vec::new(), Vec::new());

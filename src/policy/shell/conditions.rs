@@ -16,8 +16,7 @@ impl Judge<'_> {
             Test::Or(left, right) => Test::Or(Box::new(self.test(left, place)?), Box::new(self.test(right, place)?)),
             Test::Word(word) => Test::Word(self.unsplit(word, place)?.shown),
             Test::Unary(operator, word) => {
-                let is_text = matches!(operator.as_str(), "-z" | "-n");
-                let mut field = self.unsplit(word, Place { output: is_text, ..place })?;
+                let mut field = self.unsplit(word, place)?;
                 match operator.as_str() {
                     "-z" | "-n" => {}
                     "-v" | "-R" | "-o" => {
@@ -35,8 +34,7 @@ impl Judge<'_> {
                 Test::Unary(operator.clone(), field.shown)
             }
             Test::Binary(left, operator, right) => {
-                let is_text = matches!(operator.as_str(), "=" | "==" | "!=");
-                let mut first = self.unsplit(left, Place { output: is_text, ..place })?;
+                let mut first = self.unsplit(left, place)?;
                 let shown = match operator.as_str() {
                     "=" | "==" | "!=" | "=~" => self.pattern(right, place)?,
                     "<" | ">" => self.unsplit(right, place)?.shown,

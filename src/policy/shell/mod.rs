@@ -11,7 +11,6 @@ mod fields;
 pub mod form;
 mod glob;
 mod judge;
-mod lasting;
 mod lexer;
 pub mod parser;
 mod placed;

@@ -10,9 +10,8 @@ use crate::policy::grant::Isolation;
 use crate::policy::programs::{Stdin, Word as RuleWord};
 
 use super::ast::{Kind, Part, Piece, Simple, Word};
-use super::builtins::{BUILTINS, HARMLESS, is_given_output};
+use super::builtins::{BUILTINS, HARMLESS};
 use super::fields::{Field, Place};
-use super::lasting::only_ends_or_shows;
 use super::parser::is_reserved;
 use super::printer::print;
 use super::state::{At, By, Judge, Outcome, Step, effect_line, line_of};
@@ -68,15 +67,12 @@ impl Judge<'_> {
             }
             return Ok((Kind::Simple(nothing()), Outcome::stays(folders)));
         };
-        if assignments.is_empty() && first.as_plain() == Some("export") {
-            return self.export(&simple.words, folders);
-        }
         refuse_unknown_name(first)?;
         let name_only = Place { folders, stdin, output: false, process: false };
         let mut words = self.fields(first, name_only)?;
         let name = words.first().and_then(Field::text).unwrap_or_default().to_owned();
         let is_builtin = name == "[" || HARMLESS.contains(&name.as_str());
-        let place = Place { folders, stdin, output: is_given_output(&name), process: !is_builtin };
+        let place = Place { folders, stdin, output: name == "echo", process: !is_builtin };
         for pair in simple.words.windows(2) {
             if let Some(tag) = left_out_tag(&pair[0], &pair[1]) {
                 words.push(Field::literal(tag));
@@ -123,7 +119,7 @@ impl Judge<'_> {
         Ok(Some(format!("{option}{count}")))
     }
 
-    pub(super) fn assignment(&mut self, name: &str, value: &Word) -> Result<Word, Denial> {
+    fn assignment(&mut self, name: &str, value: &Word) -> Result<Word, Denial> {
         let literal = value
             .as_text()
             .filter(|_| value.parts.iter().all(|part| !matches!(part, Part::Plain(text) if text.contains('~'))));
@@ -132,7 +128,7 @@ impl Judge<'_> {
         };
         if OURS.contains(&name)
             || self.variables.iter().any(|(variable, _)| variable == name)
-            || !self.rules.may_set(name, &text)
+            || !self.rules.may_set(name)
         {
             return Err(Denial::new(format!("the variable {name} may not be set"))
                 .by("G5")
@@ -197,8 +193,7 @@ impl Judge<'_> {
             return Err(self.denied_step(&words, denial.hint("run the program itself")));
         }
         let is_harmless = HARMLESS.contains(&name.as_str()) || name == "[";
-        let is_control = matches!(name.as_str(), "cd" | "type" | "command" | "exit" | "break" | "continue")
-            || name == "set" && only_ends_or_shows(&words[1..]);
+        let is_control = matches!(name.as_str(), "cd" | "type" | "command" | "exit" | "break" | "continue");
         if is_harmless && (at.by == By::Shell || name != ":") || is_control && at.by == By::Shell {
             self.ask_denied(&words, &given)?;
             self.record.print.shell |= at.by == By::Shell;
@@ -249,14 +244,14 @@ impl Judge<'_> {
         self.record.isolation = self.record.isolation.max(isolation);
     }
 
-    pub(super) fn ask_denied(&mut self, words: &[Field], given: &[RuleWord]) -> Result<(), Denial> {
+    fn ask_denied(&mut self, words: &[Field], given: &[RuleWord]) -> Result<(), Denial> {
         match self.rules.denied(given) {
             Some(denial) => Err(self.denied_step(words, denial)),
             None => Ok(()),
         }
     }
 
-    pub(super) fn denied_step(&mut self, words: &[Field], denial: Denial) -> Denial {
+    fn denied_step(&mut self, words: &[Field], denial: Denial) -> Denial {
         self.record.steps.push(Step {
             command: line_of(words.iter().map(|field| &field.shown)),
             depth: self.depth,

@@ -92,8 +92,6 @@ pub(super) struct Judge<'a> {
     pub(super) record: Record,
     /// The variables of the loops around, with the value they have now.
     pub(super) variables: Vec<(String, String)>,
-    /// Variables that `export` set: a loop must not give them other values.
-    pub(super) exported: Vec<String>,
     /// The directories that a `cd` of this shell process may have entered.
     pub(super) reached: Vec<RelPath>,
     /// How many loops of this shell process are around.
@@ -130,7 +128,6 @@ impl<'a> Judge<'a> {
             rules,
             record: Record::default(),
             variables: Vec::new(),
-            exported: Vec::new(),
             reached: Vec::new(),
             loops: 0,
             depth: 0,
