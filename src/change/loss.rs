@@ -212,8 +212,14 @@ fn lost<'t>(name: &str, before: &'t str, after: &str, task: &str) -> Lost<'t> {
     let (mut lines, mut text, mut copied) = (marks.clone(), String::new(), 0);
     let mut is_restored = false;
     for (range, came) in LineDiff::new(before.as_bytes(), after.as_bytes()).edits() {
-        // New lines may be like the first old ones: then only the rest is gone.
-        let (changed, gone) = old[range.clone()].split_at(came.len().min(range.len()));
+        // New lines may be like the first old ones: then only the rest is gone. Paragraphs behind as many as came are
+        // gone whatever the ones before became.
+        let replaced = &old[range.clone()];
+        let behind = if asks_less { None } else { behind_paragraphs(replaced, paragraphs(&came)) };
+        let (changed, gone) = match behind {
+            Some(at) => (&replaced[..0], &replaced[at..]),
+            None => replaced.split_at(came.len().min(range.len())),
+        };
         let words: Vec<&str> = gone.iter().map(|line| line.trim_end()).filter(|line| !line.is_empty()).collect();
         let is_cut = !asks_less && (range.end >= written || PROSE.contains(&ending));
         let is_lost = !words.is_empty()
@@ -234,6 +240,22 @@ fn lost<'t>(name: &str, before: &'t str, after: &str, task: &str) -> Lost<'t> {
     }
     text.push_str(&old[copied..].concat());
     Lost { lines, restored: is_restored.then_some(text) }
+}
+
+/// Counts the paragraphs of some lines: what empty lines are between.
+fn paragraphs(lines: &[&[u8]]) -> usize {
+    let is_empty = |line: &[u8]| line.trim_ascii().is_empty();
+    let begins = |at: usize| !is_empty(lines[at]) && (at == 0 || is_empty(lines[at - 1]));
+    (0..lines.len()).filter(|at| begins(*at)).count()
+}
+
+/// Returns where the paragraphs of some lines begin that are behind the first `count`, with the empty line before them;
+/// `None` without any, or where the first ones are none.
+fn behind_paragraphs(lines: &[&str], count: usize) -> Option<usize> {
+    let is_empty = |at: usize| lines[at].trim().is_empty();
+    let mut begins = (0..lines.len()).filter(|at| !is_empty(*at) && (*at == 0 || is_empty(*at - 1)));
+    let at = begins.nth(count).filter(|at| count > 0 && *at > 0)?;
+    Some(at - 1)
 }
 
 /// Lines of a question that are written out.
@@ -315,6 +337,11 @@ mod tests {
         );
         assert_eq!(restored("a.py", code, "a = 3\nb = 2\n", "Set a to 3 and remove the output"), None);
         assert_eq!(restored("a.py", code, "a = 1\nprint(a)\nprint(b)\n", "Fix it"), None);
+        let steps = "1. Get it.\n2. Open it.\n3. Sign in.\n\nThat is all.\n";
+        assert_eq!(
+            restored("a.md", steps, "1. Get it.\n2. Restart.\n3. Open it.\n4. Sign in.\n", "Insert a step").as_deref(),
+            Some("1. Get it.\n2. Restart.\n3. Open it.\n4. Sign in.\n\nThat is all.\n")
+        );
         assert!(restored("a.md", "One.\n\nTwo.\n\nThree.\n", "One.\n\nThree.\n", "Be glad").is_some());
         assert_eq!(restored("a.py", "a = 1\nb = 2", "a = 3", "Set a to 3").as_deref(), Some("a = 3\nb = 2"));
         // Where other lines are now, nobody can tell the order.

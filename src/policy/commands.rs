@@ -20,7 +20,7 @@ use super::file::DefaultRule;
 use super::glob::fold_name;
 use super::grant::{Isolation, Network};
 use super::layers::{Layer, Policy, Standing};
-use super::names::{base_name, is_harmless_variable};
+use super::names::{base_name, is_harmless_variable, names_setting};
 use super::paths::PathRules;
 use super::programs::made::Made;
 use super::programs::table::{Call, Context, Mode, Out};
@@ -260,9 +260,10 @@ impl CommandRules for Answers<'_> {
         self.layers().find_map(|layer| denied_by(layer, words))
     }
 
-    fn may_set(&self, variable: &str) -> bool {
+    fn may_set(&self, variable: &str, value: &str) -> bool {
         let passes = |layer: &Layer| {
-            layer.rules.shell.env.as_ref().is_some_and(|env| env.pass.iter().any(|name| name == variable))
+            let env = layer.rules.shell.env.as_ref();
+            env.is_some_and(|env| env.pass.iter().any(|known| names_setting(known, variable, value)))
         };
         let narrows = |layer: &&Layer| layer.rules.shell.env.is_some() || layer.grants;
         is_harmless_variable(variable) || self.layers().filter(narrows).all(passes)

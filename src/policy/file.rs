@@ -236,7 +236,7 @@ pub struct Shell {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Env {
-    /// Variables that commands inherit, and that a command line may set.
+    /// Variables that commands inherit, and that a command line may set; `NAME=VALUE`: one that it may set to this value.
     #[serde(default)]
     pub pass: Vec<String>,
     /// Variables that are set, with their values.

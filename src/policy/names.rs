@@ -18,3 +18,15 @@ pub(crate) fn named(names: &str, word: &str) -> bool {
 pub(crate) fn is_harmless_variable(name: &str) -> bool {
     named(HARMLESS, name)
 }
+
+/// Tells whether an entry of `shell.env.pass` names a variable (`NAME`), or this value of it (`NAME=VALUE`); a `*` at the
+/// end of a value stands for a number.
+pub(crate) fn names_setting(entry: &str, variable: &str, value: &str) -> bool {
+    let Some((name, known)) = entry.split_once('=') else { return entry == variable };
+    let is_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+    name == variable
+        && match known.strip_suffix('*') {
+            Some(start) => value.strip_prefix(start).is_some_and(is_number),
+            None => value == known,
+        }
+}

@@ -65,7 +65,7 @@ impl CommandRules for OperatorRules<'_> {
         self.policy.denied(words)
     }
 
-    fn may_set(&self, variable: &str) -> bool {
+    fn may_set(&self, variable: &str, _value: &str) -> bool {
         // The operator may set what he likes but what makes a shell or loader run something else.
         !variable.starts_with("LD_") && !matches!(variable, "PATH" | "IFS" | "BASH_ENV" | "ENV" | "SHELLOPTS")
     }

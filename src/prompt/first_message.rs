@@ -104,8 +104,11 @@ pub fn asks(task: &str) -> bool {
         let mut words = sentence.trim_start().split(|c: char| !c.is_alphanumeric());
         sentence.ends_with('?') && words.by_ref().take(2).any(|word| QUESTIONS.contains(&word))
     };
-    let mut sentences = asked.split_inclusive(['.', '?', '!', '\n']);
-    task.len() <= SHORT_TASK_BYTES && (sentences.any(is_question) || TELLS.iter().any(|words| asked.contains(words)))
+    // A dot inside of a name ends no sentence.
+    let words: Vec<&str> = asked.split_whitespace().collect();
+    let mut sentences = words.split_inclusive(|word| word.ends_with(['.', '?', '!'])).map(|words| words.join(" "));
+    task.len() <= SHORT_TASK_BYTES
+        && (sentences.any(|sentence| is_question(&sentence)) || TELLS.iter().any(|words| asked.contains(words)))
 }
 
 /// Assembles the first message: standard input, the listing, the named files, then the task itself, last.
@@ -156,6 +159,8 @@ mod tests {
     fn a_short_task_may_ask_for_an_answer() {
         for task in [
             "Which files call f?",
+            "How many rows of orders.csv are open?",
+            "Look at a.py.\nWhat does it print?",
             "The build is slow. Why is that?",
             "Run `x.py` and tell me which test failed.",
             "In which file is f defined? Answer with the path.",

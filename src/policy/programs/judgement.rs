@@ -50,8 +50,8 @@ pub trait CommandRules: Sync {
     /// rules are not asked.
     fn denied(&self, words: &[Word]) -> Option<Denial>;
 
-    /// Tells whether `NAME=value command` may set this variable.
-    fn may_set(&self, variable: &str) -> bool;
+    /// Tells whether `NAME=value command` may set this variable to this value.
+    fn may_set(&self, variable: &str, value: &str) -> bool;
 
     /// Returns what commands may reach at most (`network.shell`).
     fn network(&self) -> Network;

@@ -128,7 +128,7 @@ impl Judge<'_> {
         };
         if OURS.contains(&name)
             || self.variables.iter().any(|(variable, _)| variable == name)
-            || !self.rules.may_set(name)
+            || !self.rules.may_set(name, &text)
         {
             return Err(Denial::new(format!("the variable {name} may not be set"))
                 .by("G5")

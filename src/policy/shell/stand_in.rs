@@ -189,7 +189,7 @@ impl CommandRules for StandIn {
         hit.then(|| Denial::new(format!("{base} is denied")))
     }
 
-    fn may_set(&self, variable: &str) -> bool {
+    fn may_set(&self, variable: &str, _value: &str) -> bool {
         ["CI", "LANG", "NODE_ENV", "RUST_LOG", "IFS", "PATH"].contains(&variable)
     }
 

@@ -63,7 +63,13 @@ pub(super) fn with_its_code(path: &Path, old: &str, new: &str) -> Option<String>
     }
     let ended = |text: &str| if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
     if !after.is_empty() && after.iter().all(|line| is_comment(line)) {
-        return Some(ended(new) + old);
+        // What names the interpreter stays the first line.
+        let first = if old.starts_with("#!") { old.find('\n').map_or(old.len(), |end| end + 1) } else { 0 };
+        let (first, rest) = old.split_at(first);
+        let first = if first.is_empty() { String::new() } else { ended(first) };
+        let text = first + &ended(new) + rest;
+        let is_open = rest.is_empty() && !old.ends_with('\n');
+        return Some(if is_open { text.trim_end().to_owned() } else { text });
     }
     if path.extension().is_some_and(|ending| ending == "py") && is_docstring(new) {
         let declares = ["def ", "async def ", "class "].iter().any(|begin| code.trim_start().starts_with(begin));
@@ -88,7 +94,8 @@ pub(super) fn whole_lines<'t>(text: &'t str, old: &str, new: &str) -> Option<&'t
     let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
     let behind = at + bare.len();
     let mut end = behind + text[behind..].find('\n')? + 1;
-    if !text[start..at].trim().is_empty() || !text[behind..end].trim().is_empty() {
+    // What separates it from the next goes with it.
+    if !text[start..at].trim().is_empty() || !["", ","].contains(&text[behind..end].trim()) {
         return None;
     }
     let is_free = start == 0 || text[..start].ends_with("\n\n");
@@ -182,6 +189,7 @@ mod tests {
             Some("    def f(self):\n        \"\"\"Returns one.\"\"\"\n        return 1\n")
         );
         assert_eq!(kept("a.py", "class A:", "    '''A.'''").as_deref(), Some("class A:\n    '''A.'''"));
+        assert_eq!(kept("a.sh", "#!/bin/sh\nls\n", "# Lists.\n").as_deref(), Some("#!/bin/sh\n# Lists.\nls\n"));
         // Code that becomes a comment, code, comments for comments, and languages without a known comment.
         assert_eq!(kept("a.rs", "a();\n", "// a();\n"), None);
         assert_eq!(kept("a.rs", "a();\n", "// A.\nb();\n"), None);
@@ -196,6 +204,7 @@ mod tests {
         assert_eq!(whole_lines(text, "f(1);", ""), Some("  f(1);\n"));
         assert_eq!(whole_lines(text, "c\nd\n", ""), Some("c\nd\n\n"));
         assert_eq!(whole_lines(text, "f(1)", ""), None);
+        assert_eq!(whole_lines("{\n  \"a\": 1,\n  \"b\": 2\n}\n", "\"a\": 1", ""), Some("  \"a\": 1,\n"));
         assert_eq!(whole_lines(text, "b", "x"), None);
         assert_eq!(whole_lines("a\na\n", "a", ""), None);
     }
