@@ -100,6 +100,9 @@ fn operand(call: &mut Call<'_>, kind: Option<OperandKind>, word: &Word) -> Resul
         _ if text.len() > 1 && text.starts_with('@') => {
             return Err(format!("`{text}` may stand for the words in a file"));
         }
+        _ if text.contains("://") || text.starts_with("file:") => {
+            return Err(format!("`{text}` is an address, not a file"));
+        }
         OperandKind::Read => call.read(word),
         OperandKind::Write => call.write(word),
     }

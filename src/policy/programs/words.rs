@@ -33,6 +33,13 @@ impl Call<'_> {
         if text.split_once(':').is_some_and(scheme) {
             return Err(self.deny(format!("`{text}` is an address, not a file")).hint("name a file of the workspace"));
         }
+        let is_name = |name: &str| {
+            name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+        };
+        if !self.is_open() && text.split_once('=').is_some_and(|(name, _)| is_name(name)) {
+            return Err(self.deny(format!("`{text}` may set something instead of naming a file")));
+        }
         // `:NAME` is a file's literal name to some tools.
         let text = text.trim_start_matches(':');
         let (path, place) = text.split_once(':').map_or((text, None), |(path, place)| (path, Some(place)));
@@ -126,8 +133,12 @@ impl Call<'_> {
         if word.text.starts_with('-') || word.text.contains("[-") {
             return Err(self.deny(format!("`{}` is not a revision", word.text)));
         }
-        // Other tools say no more than git's error, which they do not print.
         let is_git = self.name == "git" || self.name.starts_with("git ");
+        // Other tools say no more than git's error, which they do not print, and some call git through a shell.
+        let is_plain = |c: char| c.is_alphanumeric() || "._/@{}^~-".contains(c);
+        if !is_git && !word.text.chars().all(is_plain) {
+            return Err(self.deny(format!("`{}` may be text for a shell", word.text)).hint("name a revision"));
+        }
         if is_git { super::git::revisions_named(self, std::slice::from_ref(word)) } else { Ok(()) }
     }
 

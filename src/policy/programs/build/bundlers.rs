@@ -19,20 +19,6 @@ pub(super) const TABLES: &[Table] = &[
         ..YARGS
     },
     Table {
-        names: "rollup",
-        options: "-i,--input=R -o,--file=W -d,--dir=O -f,--format={es|cjs|iife|umd|amd|system|esm} -m,--sourcemap=?D --silent --failAfterWarnings \
-            -w,--watch --bundleConfigAsCjs -v,--version -h,--help -c,--config=*{rollup.config.*|rollup.*} !-p,--plugin=P !--configPlugin=P !--environment=P",
-        ..YARGS
-    },
-    Table {
-        names: "esbuild",
-        options: "--bundle --minify --sourcemap=?D --outfile=W --outdir=O --format={iife|cjs|esm} --platform={browser|node|neutral} --target=D --splitting \
-            --packages={external|bundle} --log-level=N --metafile=W --tree-shaking=D --watch=?D --analyze --version --help --tsconfig=R !--serve=?P \
-            !--servedir=L !--inject=R !--certfile=R !--keyfile=R",
-        style: Style::Whole,
-        ..TOOL
-    },
-    Table {
         names: "commitlint",
         options: "-f,--from=G -t,--to=G -V,--verbose -l,--last -q,--quiet -c,--color -s,--strict -e,--edit=*R -v,--version -h,--help \
             -g,--config={commitlint.config.*|.commitlintrc|.commitlintrc.*} !-x,--extends=P !-p,--parser-preset=P !-o,--format=P !-d,--cwd=E",
@@ -164,12 +150,6 @@ pub(super) const TABLES: &[Table] = &[
         }],
         ..GROUP
     },
-    Table {
-        names: "jasmine",
-        options: "--random=?D --seed=D --filter=D --fail-fast --stop-on-failure=?D --no-color --color --parallel=D !--config=R !--helper=R !--require=R !--reporter=P",
-        special: Some(specs),
-        ..YARGS
-    },
     // Scripts of the project by their names; a name with a star would choose any.
     Table {
         names: "run-s run-p npm-run-all npm-run-all2",
@@ -188,13 +168,5 @@ fn bundle(call: &mut Call<'_>) -> Result<(), Denial> {
     match words[skipped..].iter().find(|word| !is_file(word)) {
         Some(word) if !call.is_open() => Err(call.deny(format!("`{}` is not known to be harmless", word.text))),
         _ => words[skipped..].iter().try_for_each(|word| call.inside(word)),
-    }
-}
-
-// `jasmine init` writes files.
-fn specs(call: &mut Call<'_>) -> Result<(), Denial> {
-    match call.operands.iter().find(|word| matches!(word.text.as_str(), "init" | "examples" | "help" | "version")) {
-        Some(word) => Err(call.deny(format!("`{}` starts something else than tests", word.text))),
-        None => Ok(()),
     }
 }

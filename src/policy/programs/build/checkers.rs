@@ -1,6 +1,6 @@
 //! Tables for checkers of single kinds of files.
 
-use super::{Call, Denial, GROUP, Operands, Style, TOOL, Table, Word};
+use super::{Call, Denial, GROUP, Operands, Style, TOOL, Table};
 use crate::path::Node;
 
 /// A checker that is written in Go: long options with one dash or two.
@@ -149,7 +149,7 @@ pub(super) const TABLES: &[Table] = &[
         subcommands: &[
             Table {
                 names: "lint",
-                options: "--path=L --exclude-path=L --error-format={text|json|msvs|junit|github-actions|config-ignore-yaml} --timeout=D --debug \
+                options: "--path=T --exclude-path=L --error-format={text|json|msvs|junit|github-actions|config-ignore-yaml} --timeout=D --debug \
                 -v,--verbose -h,--help --disable-symlinks --config={buf.yaml} !--against=P",
                 operands: Operands::Special,
                 special: Some(module),
@@ -157,7 +157,7 @@ pub(super) const TABLES: &[Table] = &[
             },
             Table {
                 names: "format",
-                options: "-d,--diff -w,--write --exit-code --path=L --exclude-path=L --error-format={text|json|msvs} -o,--output=W --debug -h,--help \
+                options: "-d,--diff -w,--write --exit-code --path=T --exclude-path=L --error-format={text|json|msvs} -o,--output=W --debug -h,--help \
                 --disable-symlinks --config={buf.yaml}",
                 operands: Operands::Special,
                 special: Some(module),
@@ -193,14 +193,6 @@ pub(super) const TABLES: &[Table] = &[
             -ignore-filename-pattern=D -skip=D -reject=D -exit-on-error -debug -h,-help -v -schema-location={default} !-cache=O \
             !-insecure-skip-tls-verify",
         ..GO
-    },
-    Table {
-        names: "vale",
-        options: "--output={line|JSON|CLI} --minAlertLevel=D --no-exit --no-wrap --glob=X --ext=D --no-global --ignore-syntax --sort --normalize \
-            --relative -v,--version -h,--help --config={.vale.ini|_vale.ini|vale.ini} !--filter=P !--path=P !--sources=P !--built=P",
-        operands: Operands::Special,
-        special: Some(prose),
-        ..TOOL
     },
 ];
 
@@ -258,14 +250,4 @@ fn module(call: &mut Call<'_>) -> Result<(), Denial> {
         }
     }
     Ok(())
-}
-
-// Some words are subcommands of vale, which download styles or start something.
-fn prose(call: &mut Call<'_>) -> Result<(), Denial> {
-    let words = call.operands.clone();
-    let is_file = |word: &Word| word.text.contains(['.', '/', '*']) || matches!(call.node(&word.text), Ok(Some(_)));
-    match words.iter().find(|word| !is_file(word)) {
-        Some(word) if !call.is_open() => Err(call.deny(format!("`{}` may be a subcommand", word.text))),
-        _ => words.iter().try_for_each(|word| call.inside(word)),
-    }
 }

@@ -309,21 +309,9 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "gcovr",
-        options: "-r,--root=L -e,--exclude=D -f,--filter=D --xml=*W --json=*W --html=*W --html-details=*W --lcov=*W --sonarqube=*W --cobertura=*W --txt=*W --csv=*W -o,--output=W -s,--print-summary \
+        options: "-r,--root={.} -e,--exclude=D -f,--filter=D --xml=*W --json=*W --html=*W --html-details=*W --lcov=*W --sonarqube=*W --cobertura=*W --txt=*W --csv=*W -o,--output=W -s,--print-summary \
             --fail-under-line=D --fail-under-branch=D --exclude-unreachable-branches --exclude-throw-branches -j=D -v,--verbose --version -h,--help --branches \
             --object-directory=L !--gcov-executable=P !--config=R !-g,--use-gcov-files !-k,--keep",
-        ..TOOL
-    },
-    Table {
-        names: "clang-tidy",
-        options: "-p=I -checks,--checks=D --warnings-as-errors,-warnings-as-errors=D -header-filter,--header-filter=D --exclude-header-filter=D --fix,-fix \
-            --fix-errors,-fix-errors --fix-notes -quiet,--quiet --format-style,-format-style={none|file|llvm|google|chromium|mozilla|webkit} --line-filter=D \
-            --use-color=?D --list-checks,-list-checks --explain-config --dump-config --enable-check-profile --system-headers --allow-no-checks \
-            --verify-config --version -h,--help --export-fixes,-export-fixes=W --config-file={.clang-tidy} !--config,-config=P !--extra-arg,-extra-arg=P \
-            !--extra-arg-before=P !--load,-load=R !--vfsoverlay,-vfsoverlay=R !--store-check-profile=O",
-        operands: Operands::Special,
-        style: Style::SingleDash,
-        special: Some(tidy),
         ..TOOL
     },
     Table { names: "nproc", options: "--all --ignore=D --version --help", operands: Operands::None, ..TABLE },
@@ -399,22 +387,4 @@ fn labels(call: &mut Call<'_>) -> Result<(), Denial> {
         Some(word) => Err(call.deny(format!("`{}` is not a label of the workspace", word.text))),
         None => Ok(()),
     }
-}
-
-// After `--` are options of the compiler: those that choose a language, a warning, a name or a directory of headers.
-fn tidy(call: &mut Call<'_>) -> Result<(), Denial> {
-    let words = call.operands.clone();
-    let (files, passed) = words.split_at(call.dashes.unwrap_or(words.len()));
-    let fixes = ["--fix", "--fix-errors", "--fix-notes"].iter().any(|option| call.has(option));
-    files.iter().try_for_each(|word| call.formatted(word, fixes))?;
-    for word in passed.iter().filter(|_| !call.is_open()).cloned().collect::<Vec<_>>() {
-        let text = word.text.as_str();
-        let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_=+".contains(c));
-        match text.strip_prefix("-I") {
-            Some(folder) if !folder.is_empty() => call.inside(&Word::literal(folder))?,
-            _ if plain && ["-std=", "-D", "-W", "-O"].iter().any(|start| text.starts_with(start)) => {}
-            _ => return Err(call.deny(format!("`{text}` after `--` is not known to be harmless"))),
-        }
-    }
-    Ok(())
 }

@@ -355,7 +355,9 @@ fn other(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.listed.is_empty() && !call.is_open() {
         return Err(call.deny("a rule must name this subcommand"));
     }
-    let changes = call.name.ends_with(" audit") && !call.operands.is_empty()
+    // `npm audit -- fix` is `npm audit fix`.
+    let fixes = call.words.iter().any(|word| word.text == "fix");
+    let changes = call.name.ends_with(" audit") && (!call.operands.is_empty() || fixes)
         || call.name.ends_with(" pack") && !call.has("--dry-run");
     if !call.is_open() && changes {
         return Err(call.deny("it changes what is installed, or makes a package"));

@@ -81,7 +81,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "ruby",
-        options: "-c -w -W=?D -v,--version -h,--help !!-e=D !-r=R -I=V !-C=E",
+        options: "-c -w -W=?{0|1|2|:*} -v,--version -h,--help !!-e=D !-r=R -I=V !-C=E",
         operands: Operands::Special,
         style: Style::First,
         special: Some(ruby),
@@ -91,7 +91,7 @@ pub(super) const TABLES: &[Table] = &[
         names: "brakeman",
         options: "-q,--quiet -A,--run-all-checks -w,--confidence-level=D -o,--output=W -f,--format={text|html|tabs|json|junit|markdown|csv|codeclimate|sarif|github} \
             --no-pager --exit-on-warn --no-exit-on-warn --no-exit-on-error --color --no-color --summary --no-summary -t,--test=D -x,--except=D -i,--ignore-config=R \
-            --skip-files=D --only-files=D -n,--no-threads --no-progress --faster --ensure-latest -v,--version -h,--help -p,--path=L !-c,--config-file=R \
+            --skip-files=D --only-files=D -n,--no-threads --no-progress --faster --ensure-latest -v,--version -h,--help -p,--path={.} !-c,--config-file=R \
             !--add-checks-path=L !-I,--interactive-ignore !--add-libs-path=L",
         ..TOOL
     },

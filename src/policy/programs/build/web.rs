@@ -46,15 +46,8 @@ pub(super) const TABLES: &[Table] = &[
         ..YARGS
     },
     Table {
-        names: "tsup",
-        options: "--format={cjs|esm|iife} --dts --dts-only --minify --sourcemap --clean --treeshake --splitting --no-splitting --target=D -d,--out-dir=O \
-            --outDir=O --silent --external=D --platform={node|browser|neutral} --watch=?D --legacy-output --metafile --shims --no-config --global-name=D \
-            --globalName=D -h,--help -v,--version --config={tsup.config.*} !$--onSuccess,--on-success=P !--tsconfig=R !--inject=P !--loader=P !--define=P !--env=P",
-        ..YARGS
-    },
-    Table {
         names: "svelte-check",
-        options: "--workspace=L --output={human|human-verbose|machine|machine-verbose} --watch --preserveWatchOutput --tsconfig=R --no-tsconfig --ignore=D \
+        options: "--workspace=T --output={human|human-verbose|machine|machine-verbose} --watch --preserveWatchOutput --tsconfig=R --no-tsconfig --ignore=D \
             --fail-on-warnings --compiler-warnings=D --diagnostic-sources=D --threshold={warning|error} --color --no-color --version --help",
         operands: Operands::None,
         ..YARGS
@@ -71,7 +64,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "knip",
-        options: "-p,--production --strict -W,--workspace=D --directory=L --cache --cache-location=W --no-config-hints --no-exit-code --no-gitignore --include=D \
+        options: "-p,--production --strict -W,--workspace=D --directory=T --cache --cache-location=W --no-config-hints --no-exit-code --no-gitignore --include=D \
             --exclude=D --dependencies --exports --files --fix --fix-type=D --allow-remove-files --format --include-entry-exports --isolate-workspaces \
             -n,--no-progress --max-issues=D --memory --performance -d,--debug --tags=D --use-tsconfig-files -V,--version -h,--help \
             --reporter={symbols|compact|codeowners|json|disclosure|codeclimate|markdown|github-actions} -t,--tsConfig=R \
@@ -124,7 +117,7 @@ pub(super) const TABLES: &[Table] = &[
         subcommands: &[Table {
             names: "check build sync",
             options: "--minimumSeverity={error|warning|hint} --minimumFailingSeverity={error|warning|hint} --preserveWatchOutput --noSync --watch --silent \
-                --verbose --mode=N --outDir=O --site=D --base=D --force --devOutput --tsconfig=R --root=L --help --config={astro.config.*}",
+                --verbose --mode=N --outDir=O --site=D --base=D --force --devOutput --tsconfig=R --root=T --help --config={astro.config.*}",
             operands: Operands::None,
             ..YARGS
         }],
@@ -145,17 +138,6 @@ pub(super) const TABLES: &[Table] = &[
             ..YARGS
         }],
         ..GROUP
-    },
-    // Letters with values are left out: what their parser makes of the letters after them could be the command.
-    Table {
-        names: "c8 nyc",
-        options: "--reporter={text|text-summary|text-lcov|lcov|lcovonly|html|html-spa|json|json-summary|clover|cobertura|teamcity|none} --include=D --exclude=D \
-            --extension=D --all --check-coverage --lines=D --branches=D --functions=D --statements=D --per-file --100 --skip-full --skip-empty \
-            --exclude-after-remap --silent --cache --no-cache --clean --no-clean --source-map --no-source-map --temp-dir=O --temp-directory=O --report-dir=O \
-            --reports-dir=O --src=L --version --help !--require=R !--config=R !--nycrc-path=R !--cwd=E !--instrument !--use-spawn-wrap \
-            !--parser-plugins=P !--experimental-monocart",
-        special: Some(covered),
-        ..LAUNCHER
     },
     Table {
         names: "turbo",
@@ -200,7 +182,7 @@ pub(super) const TABLES: &[Table] = &[
 
 const TURBO: Table = Table {
     options: "-F,--filter=D --parallel --no-cache --force=?D --concurrency=D --continue=?D --dry-run=?D --dry=?D --log-order=D --output-logs=D --only --affected \
-        --no-daemon --daemon --env-mode=N --cache-dir=O --log-prefix=D --summarize=?D --ui={stream|tui} --color --no-color --verbosity=D -h,--help --graph=?W \
+        --no-daemon --daemon --env-mode=N --cache-dir=O --log-prefix=D --summarize=?D --ui={stream|tui} --color --no-color --verbosity=D -h,--help --graph=*W \
         !--cwd=E !--api=P !--token=P !--team=P !--login=P !--root-turbo-json=R !--profile=W !--cache=P !--remote-cache-timeout=P",
     operands: Operands::Tasks("#"),
     special: Some(tasks_of_projects),
@@ -211,7 +193,7 @@ const TURBO: Table = Table {
 const NX: Table = Table {
     options: "-t,--target,--targets=+D -p,--projects=+D --all --exclude=D --base=G --head=G --files=X --uncommitted --untracked --parallel=*D --maxParallel=D \
         -c,--configuration=N --skip-nx-cache --skipNxCache --verbose --output-style=D --outputStyle=D --nx-bail --nxBail --coverage=?D --codeCoverage=?D --ci \
-        --watch=?D --no-watch --fix --quiet --max-warnings=D --maxWarnings=D --prod --with-deps --skip-cloud --no-cloud --batch --tui=?D --no-tui --graph=?W \
+        --watch=?D --no-watch --fix --quiet --max-warnings=D --maxWarnings=D --prod --with-deps --skip-cloud --no-cloud --batch --tui=?D --no-tui --graph=*W \
         -h,--help !--runner=P !--plugins=P",
     operands: Operands::Tasks(":"),
     style: Style::Last,
@@ -233,22 +215,6 @@ pub(super) fn projects(call: &mut Call<'_>) -> Result<(), Denial> {
         Some(word) if !call.is_open() => Err(call.deny(format!("`{}` is not the name of a project", word.text))),
         _ => Ok(()),
     }
-}
-
-// The command begins at the first word that is no option, which both look for by its text.
-fn covered(call: &mut Call<'_>) -> Result<(), Denial> {
-    let Some(first) = call.operands.first() else { return Err(call.deny("no command is named")) };
-    let again = call.words.iter().position(|word| word.text == first.text);
-    let before = call.words.len() - call.operands.len();
-    if matches!(first.text.as_str(), "true" | "false") || again.is_some_and(|at| at < before) {
-        return Err(call.deny(format!("`{}` may be the value of an option", first.text)));
-    }
-    if first.text == "report" {
-        call.out.starts.clear();
-        let words = call.operands.split_off(1);
-        return call.all_passed(&words);
-    }
-    Ok(())
 }
 
 // The names that the rule lists for tasks.
