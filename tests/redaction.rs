@@ -276,10 +276,11 @@ fn the_question_about_lost_lines_and_the_output_of_a_verification_hold_no_secret
     let whole = format!("user = a\n\n[db]\npassword = {SECRET}\n");
     let cut = || call("write_file", json!({"file_path": "db.ini", "content": "user = b\n"}));
     let project = Project::new().file("db.ini", &whole).git().env("DB_PASSWORD", SECRET);
-    let project = project.model([cut(), say("Done."), say("restore")]);
+    let project = project.model([cut(), say("Done."), say("restore"), say("It is back.")]);
     let outcome = project.run(&["--apply", "-p", "Set the user to b in db.ini"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert!(project.server().messages(2).contains("db.ini: password = [redacted:DB_PASSWORD]"));
+    let asked = project.server().messages(2);
+    assert!(asked.contains("db.ini: password = [redacted:DB_PASSWORD]"), "{asked}");
     assert!(!serde_json::to_string(&project.server().requests()).unwrap().contains(SECRET));
     assert_eq!(project.read("db.ini"), whole.replace("user = a", "user = b"));
     let project = Project::new().file("db.ini", &whole).git().env("DB_PASSWORD", SECRET);

@@ -45,10 +45,10 @@ fn lost_lines_are_put_back_by_one_word() {
         rewritten("# Greeting\n\nSays hi."),
         say("It says hi now."),
         say("restore"),
+        say("It says hi, and nothing is lost."),
     ]);
     let outcome = project.run(&["-p", "Say hi instead of hello in README.md", "--approval-mode", "auto-edit"]);
-    assert_eq!((outcome.code, outcome.stdout.trim()), (0, "It says hi now."), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("lines that a rewrite had lost were put back in README.md"), "{}", outcome.stderr);
+    assert_eq!((outcome.code, outcome.stdout.trim()), (0, "It says hi, and nothing is lost."), "{}", outcome.stderr);
     assert_eq!(project.read("README.md"), README.replace("hello", "hi"));
     // Where other lines are now, the model has to do it.
     let project = Project::new().file("a.rs", "pub fn one() {}\npub fn two() {}\n").git().model([
@@ -113,4 +113,114 @@ fn an_answer_that_repeats_the_instructions_is_asked_for_once_more_and_then_none(
     let project = Project::new().file("a", "x\n").git().model([say(echo), say(echo)]);
     let outcome = project.run(&["-p", "What does the file say?"]);
     assert_eq!(outcome.code, 1, "{}", outcome.stdout);
+}
+
+/// A call as a small model writes it: in its text.
+fn written(tool: &str, values: &[(&str, &str)]) -> crate::support::Reply {
+    let values: String =
+        values.iter().map(|(name, value)| format!("<parameter={name}>\n{value}\n</parameter>\n")).collect();
+    say(&format!("<tool_call>\n<function={tool}>\n{values}</function>\n</tool_call>"))
+}
+
+fn edit(path: &str, old: &str, new: &str) -> crate::support::Reply {
+    written("edit", &[("file_path", path), ("old_string", old), ("new_string", new)])
+}
+
+const TEXT_CALLS: [&str; 4] = ["--approval-mode", "auto-edit", "--text-tools", "force"];
+
+#[test]
+fn an_edit_that_may_mean_several_places_is_asked_about_by_line() {
+    let guide = "# Guide\n\nUsage is free.\n\n## Usage\n\nStart it.\n";
+    let begin = |answers: Vec<crate::support::Reply>| Project::new().file("guide.md", guide).git().model(answers);
+    let task = [&["-p", "Change the heading Usage in guide.md to Getting started"][..], &TEXT_CALLS].concat();
+    let project = begin(vec![edit("guide.md", "Usage", "Getting started"), say("5"), say("It is changed.")]);
+    let outcome = project.run(&task);
+    assert_eq!((outcome.code, outcome.stdout.trim()), (0, "It is changed."), "{}", outcome.stderr);
+    assert_eq!(project.read("guide.md"), guide.replace("## Usage", "## Getting started"));
+    let asked = project.server().messages(1);
+    assert!(asked.contains("Line 3: Usage is free.\\nLine 5: ## Usage\\nThe task: Change the heading"), "{asked}");
+    // What is no line of the question is an answer as any other.
+    let project = begin(vec![edit("guide.md", "Usage", "Start"), say("4"), say("Nothing is changed.")]);
+    let outcome = project.run(&task);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(project.read("guide.md"), guide);
+    // The call that an answer means counts as one.
+    let project = begin(vec![edit("guide.md", "Usage", "Getting started"), say("all"), say("Both are changed.")]);
+    let outcome = project.run(&[&task[..], &["--max-tool-calls", "2"]].concat());
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(project.read("guide.md"), guide.replace("Usage", "Getting started"));
+}
+
+#[test]
+fn what_is_left_of_all_lines_of_a_kind_goes_by_one_word() {
+    let script = "console.log(1);\r\nrun();\r\n  console.log(2);\r\n";
+    for (answer, kept) in [
+        ("remove", "run();\r\n"),
+        ("keep", "run();\r\n  console.log(2);\r\n"),
+        ("Do not remove them.", "run();\r\n  console.log(2);\r\n"),
+    ] {
+        let mut replies = vec![edit("a.js", "console.log(1);", ""), say("They are removed."), say(answer)];
+        replies.extend((answer == "remove").then(|| say("They are removed.")));
+        let project = Project::new().file("a.js", script).git().model(replies);
+        let task = [&["-p", "Remove all console.log lines from a.js"][..], &TEXT_CALLS].concat();
+        let outcome = project.run(&task);
+        assert_eq!((outcome.code, outcome.stdout.trim()), (0, "They are removed."), "{}", outcome.stderr);
+        assert_eq!(project.read("a.js"), kept);
+    }
+}
+
+#[test]
+fn a_small_model_renames_whole_words_and_keeps_the_code_below_a_comment() {
+    let project = Project::new().file("a.js", "function f(t) {\n  return text(t);\n}\n").git().model([
+        edit("a.js", "t", "time"),
+        edit("a.js", "function f(time) {", "// Shows a time."),
+        say("Done."),
+    ]);
+    let outcome = project.run(&[&["-p", "Rename t to time in a.js and add a comment"][..], &TEXT_CALLS].concat());
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(project.read("a.js"), "// Shows a time.\nfunction f(time) {\n  return text(time);\n}\n");
+}
+
+#[test]
+fn no_question_and_no_call_that_an_answer_means_shows_a_secret() {
+    let token = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
+    let text = format!("host=a\n# {token} host=a\n");
+    let project = Project::new().file("a.conf", &text).git().model([
+        edit("a.conf", "host=a", "host=b"),
+        say("2"),
+        say("The second is changed."),
+    ]);
+    let outcome = project.run(&[&["-p", "Set the second host of a.conf to b"][..], &TEXT_CALLS].concat());
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(project.read("a.conf"), text.replace(&format!("{token} host=a"), &format!("{token} host=b")));
+    let sent: String = project.server().requests().iter().map(ToString::to_string).collect();
+    assert!(!sent.contains("ghp_"), "{sent}");
+    // Lines of a key are hidden also where only some of them are shown.
+    let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7";
+    let lines: String = (0..20).map(|number| format!("{line}{number:02}\n")).collect();
+    let key = format!("Hello there.\n\n-----BEGIN PRIVATE KEY-----\n{lines}-----END PRIVATE KEY-----\n");
+    let project = Project::new().file("notes.txt", &key).git().model([
+        call("write_file", json!({"file_path": "notes.txt", "content": "Hello you there.\n"})),
+        say("Done."),
+        say("remove"),
+    ]);
+    let outcome = project.run(&["-p", "Greet in notes.txt", "--approval-mode", "auto-edit"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let sent: String = project.server().requests().iter().map(ToString::to_string).collect();
+    assert!(sent.contains("were in the files before you wrote them anew") && !sent.contains(line), "{sent}");
+}
+
+#[test]
+fn a_question_is_over_once_the_model_goes_on_with_something_else() {
+    let text = "a x\nb x\nc\nd\n";
+    let project = Project::new().file("a.txt", text).git().model([
+        edit("a.txt", "x", "y"),
+        written("read_file", &[("file_path", "a.txt")]),
+        say("2"),
+        say("Nothing is changed."),
+    ]);
+    let outcome =
+        project.run(&[&["-p", "Set x to y in the second line of a.txt, and count"][..], &TEXT_CALLS].concat());
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(project.read("a.txt"), text);
 }

@@ -11,7 +11,7 @@ use super::{Agent, AgentOptions, Ending};
 use crate::event::{Event, Limits};
 use crate::model::{BoxFuture, Model, Part, ToolSpec};
 use crate::tools::task::{AgentFile, TaskArgs};
-use crate::tools::{ToolError, ToolOutput, Toolbox};
+use crate::tools::{Assignment, ToolError, ToolOutput, Toolbox};
 
 /// What answers tasks.
 #[derive(Clone, Copy)]
@@ -58,7 +58,7 @@ impl Delegate for Delegates<'_> {
                 changes_expected: false,
                 instructions: "",
                 // What was lost is asked for once, where the whole ends.
-                task: String::new(),
+                task: Assignment::default(),
                 question: None,
             };
             let borrowed = std::mem::replace(account, Account::open(Limits::default(), std::time::Instant::now()));

@@ -129,7 +129,12 @@ impl Account {
 
     /// Tells whether no turn is left after this one.
     pub fn is_last_turn(&self) -> bool {
-        self.limits.turns.is_some_and(|limit| self.turns - self.earlier_turns >= limit)
+        !self.has_turns(1)
+    }
+
+    /// Tells whether as many turns are left after this one.
+    pub fn has_turns(&self, count: u64) -> bool {
+        self.limits.turns.is_none_or(|limit| self.turns - self.earlier_turns + count <= limit)
     }
 
     /// Counts one tool call, or returns the limit that forbids it.

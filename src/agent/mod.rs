@@ -32,8 +32,8 @@ use crate::model::{
     leaked_calls,
     prompted::{self, CallsOutcome},
 };
-use crate::prompt::first_message::named_paths;
 use crate::tool_name::ToolId;
+use crate::tools::Assignment;
 use ending::{exceeded, model_error, stopped};
 use events::{assistant_event, delta_event};
 use invoke::{Invoker, ToolResponse, TurnContext};
@@ -75,8 +75,8 @@ pub struct AgentOptions {
     pub changes_expected: bool,
     /// What every run is told, so that an answer that repeats it is not taken for one.
     pub instructions: &'static str,
-    /// The task in the user's words, for the question about what rewritten files lost; empty for none.
-    pub task: String,
+    /// The task, for the questions about the changes.
+    pub task: Assignment,
     /// The task once more, if it is short and asks for an answer in words.
     pub question: Option<Arc<str>>,
 }
@@ -217,8 +217,8 @@ impl<'a> Agent<'a> {
         self.kept = self.transcript.messages().len();
         (self.emit)(Event::TurnStarted { turn: number, parent: None });
         let mut turn = self.respond(number).await?;
-        if turn.message.calls.is_empty() {
-            turn.message.calls.extend(self.invoker.chosen(&turn.message.text, number));
+        if turn.stop != Stop::Repetition && turn.stop != Stop::Length {
+            self.take_answer(&mut turn.message, number);
         }
         let facts = self.model.facts();
         self.compaction.learn(&self.transcript, &turn.usage);
@@ -325,7 +325,7 @@ impl<'a> Agent<'a> {
             self.transcript.turn(turn.message, Vec::new());
             let named = self.tools.specs().iter().find(|tool| problem.contains(&format!("`{}`", tool.name)));
             let is_answer = named.is_some_and(|tool| tool.name == ToolId::StructuredOutput.name());
-            let path = named_paths(&self.options.task).first().copied();
+            let path = self.options.task.path.as_deref();
             let is_prompted = self.model.text_tools();
             let said = if is_prompted { prompted::correction(&problem, named, path) } else { problem.clone() };
             self.transcript.say(said);
@@ -333,7 +333,7 @@ impl<'a> Agent<'a> {
         }
         let after = prompted::after_responses(CallsOutcome::Succeeded, self.options.question.as_deref());
         let is_echo = echo::is_echo(&text, &[self.options.instructions, prompted::ENDING, &after]);
-        let is_task = !self.invoker.has_changes() && echo::repeats_task(&text, &self.options.task);
+        let is_task = !self.invoker.has_changes() && echo::repeats_task(&text, &self.options.task.text);
         if text.is_empty() || is_echo || is_task {
             if self.said.reprompted {
                 return Err(stopped(
@@ -358,7 +358,8 @@ impl<'a> Agent<'a> {
             let earlier = self.said.nudged.take().filter(|(_, before)| *before == calls);
             self.said.nudged = Some(earlier.unwrap_or((text, calls)));
             self.transcript.turn(turn.message, Vec::new());
-            self.say(question);
+            // Secrets in it are hidden already.
+            self.transcript.say(question);
             return Ok(TurnOutcome::Continue);
         }
         if turn.stop == Stop::Length {
@@ -375,23 +376,8 @@ impl<'a> Agent<'a> {
 
     /// Returns what the model is asked about an answer before it counts: each thing once.
     fn doubt(&mut self, answer: &str) -> Option<String> {
-        match self.said.open.take() {
-            Some(Question::Loss) if loss::wants_back(answer) => {
-                let names = self.invoker.restore_lost(&self.options.task);
-                if names.is_empty() {
-                    return Some("Other lines are in their place now, so put them back with the tools.".to_owned());
-                }
-                let message = format!("lines that a rewrite had lost were put back in {}", names.join(", "));
-                (self.emit)(Event::Warning { message });
-            }
-            Some(Question::Rest) if alike::wants_removed(answer) => {
-                let names = self.invoker.remove_rest();
-                if !names.is_empty() {
-                    let message = format!("lines like the removed ones were removed, too, in {}", names.join(", "));
-                    (self.emit)(Event::Warning { message });
-                }
-            }
-            Some(_) | None => {}
+        if self.said.open.take() == Some(Question::Loss) && loss::wants_back(answer) {
+            return Some("Other lines are in their place now, so put them back with the tools.".to_owned());
         }
         if self.said.nudged.is_none() && !self.tools.specs().is_empty() {
             if self.options.changes_expected && self.account.tool_calls() == 0 {
@@ -408,10 +394,32 @@ impl<'a> Agent<'a> {
         [Question::Loss, Question::Rest].into_iter().find_map(|question| self.question(question))
     }
 
-    /// Returns a question about the changes, once, and only while there is a turn left for its answer.
+    /// Adds the calls that an answer in one word means to a question of the turn before.
+    fn take_answer(&mut self, message: &mut AssistantMessage, turn: u32) {
+        if !message.calls.is_empty() {
+            self.said.open = None;
+            return self.invoker.forget_choice();
+        }
+        let (answer, task) = (&message.text, &self.options.task.text);
+        message.calls.extend(self.invoker.chosen(answer, turn));
+        match self.said.open {
+            Some(Question::Loss) if loss::wants_back(answer) => {
+                message.calls.extend(self.invoker.restoring_calls(task, turn));
+            }
+            Some(Question::Rest) if alike::wants_removed(answer) => {
+                message.calls.extend(self.invoker.removing_calls(task, turn));
+            }
+            Some(_) | None => {}
+        }
+        if !message.calls.is_empty() {
+            self.said.open = None;
+        }
+    }
+
+    /// Returns a question about the changes, once, and only while there are turns left for its answer and what follows.
     fn question(&mut self, question: Question) -> Option<String> {
-        let task = &self.options.task;
-        if self.said.asked.contains(&question) || task.is_empty() || self.account.is_last_turn() {
+        let task = &self.options.task.text;
+        if self.said.asked.contains(&question) || task.is_empty() || !self.account.has_turns(2) {
             return None;
         }
         let text = match question {

@@ -1,6 +1,9 @@
 //! Finds what is left of lines of which a task asks to remove all: small models stop after the first.
 
+use std::collections::HashSet;
+
 use super::diff::LineDiff;
+use super::loss::begins_with_word;
 
 /// Most lines that are asked about.
 const MOST: usize = 12;
@@ -18,15 +21,21 @@ pub(crate) fn removes_all(task: &str) -> bool {
 }
 
 /// Returns the lines of a new text, from 1, that begin as the lines that it lost: with the same call, or the same two
-/// words. Empty where there are more than can be asked about.
-pub(crate) fn left(before: &str, after: &str) -> Vec<(usize, String)> {
+/// words, of which the task names one. Empty where there are more than can be asked about.
+pub(crate) fn left(before: &str, after: &str, task: &str) -> Vec<(usize, String)> {
+    let task = task.to_lowercase();
+    let named = |begin: &String| {
+        let begin = begin.to_lowercase();
+        let mut words = begin.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 2);
+        words.any(|word| task.split(|c: char| !c.is_alphanumeric()).any(|other| other == word))
+    };
     let old: Vec<&str> = before.split_inclusive('\n').collect();
     let diff = LineDiff::new(before.as_bytes(), after.as_bytes());
-    let beginnings: Vec<String> = diff
+    let beginnings: HashSet<String> = diff
         .edits()
-        .into_iter()
         .filter(|(_, came)| came.iter().all(|line| line.trim_ascii().is_empty()))
         .flat_map(|(range, _)| old[range].iter().filter_map(|line| beginning(line)))
+        .filter(named)
         .collect();
     let begins = |line: &str| beginning(line).is_some_and(|begin| beginnings.contains(&begin));
     let left: Vec<(usize, String)> = (1..)
@@ -38,8 +47,8 @@ pub(crate) fn left(before: &str, after: &str) -> Vec<(usize, String)> {
 }
 
 /// Returns a text without the lines of [`left`].
-pub(crate) fn without_left(before: &str, after: &str) -> String {
-    let left = left(before, after);
+pub(crate) fn without_left(before: &str, after: &str, task: &str) -> String {
+    let left = left(before, after, task);
     let stays = |(number, _): &(usize, &str)| left.iter().all(|(gone, _)| gone != number);
     (1..).zip(after.split_inclusive('\n')).filter(stays).map(|(_, line)| line).collect()
 }
@@ -58,10 +67,10 @@ fn beginning(line: &str) -> Option<String> {
 
 /// Returns the question whether what is left is to go, too: for each file its name, and its text before and after. `None`
 /// if nothing is left.
-pub(crate) fn question<'t>(files: impl Iterator<Item = (String, &'t str, &'t str)>) -> Option<String> {
+pub(crate) fn question<'t>(files: impl Iterator<Item = (String, &'t str, &'t str)>, task: &str) -> Option<String> {
     let mut listed = String::new();
     for (name, before, after) in files {
-        let lines = left(before, after);
+        let lines = left(before, after, task);
         listed.extend(lines.iter().map(|(number, line)| {
             let line: String = line.chars().take(200).collect();
             format!("\n{name}, line {number}: {line}")
@@ -77,8 +86,7 @@ pub(crate) fn question<'t>(files: impl Iterator<Item = (String, &'t str, &'t str
 
 /// Tells whether an answer to the question is that the lines are to go.
 pub(crate) fn wants_removed(answer: &str) -> bool {
-    let answer = answer.to_lowercase();
-    answer.contains("remove") && !answer.contains("keep")
+    begins_with_word(answer, "remove", "keep")
 }
 
 #[cfg(test)]
@@ -89,14 +97,15 @@ mod tests {
     fn what_is_left_begins_as_what_went() {
         let before = "console.log(1);\nf();\n  console.log(2);\nconsole.error(3);\n";
         let after = "f();\n  console.log(2);\nconsole.error(3);\n";
-        assert_eq!(left(before, after), [(2, "console.log(2);".to_owned())]);
-        assert_eq!(without_left(before, after), "f();\nconsole.error(3);\n");
-        assert_eq!(left("echo DEBUG a\necho built\n", "echo built\n"), []);
-        assert_eq!(left("import re\nimport os\n", "import os\n"), []);
-        assert_eq!(left("# TODO: a\n# TODO: b\n", "# TODO: b\n"), [(1, "# TODO: b".to_owned())]);
-        // What was replaced is not gone.
-        assert_eq!(left("f(1)\nf(2)\n", "f(3)\nf(2)\n"), []);
-        assert_eq!(left(&"f(1)\n".repeat(20), &"f(1)\n".repeat(19)), []);
+        assert_eq!(left(before, after, "Remove all console.log"), [(2, "console.log(2);".to_owned())]);
+        assert_eq!(without_left(before, after, "Remove all console.log"), "f();\nconsole.error(3);\n");
+        assert_eq!(left("echo DEBUG a\necho built\n", "echo built\n", "all DEBUG"), []);
+        assert_eq!(left("import re\nimport os\n", "import os\n", "all imports of re"), []);
+        assert_eq!(left("# TODO: a\n# TODO: b\n", "# TODO: b\n", "every TODO"), [(1, "# TODO: b".to_owned())]);
+        // What the task does not name, and what was replaced.
+        assert_eq!(left("return None\nreturn None\n", "return None\n", "all debug lines"), []);
+        assert_eq!(left("f(1)\nf(2)\n", "f(3)\nf(2)\n", "all calls of f"), []);
+        assert_eq!(left(&"f(1)\n".repeat(20), &"f(1)\n".repeat(19), "all fun"), []);
     }
 
     #[test]
@@ -109,7 +118,7 @@ mod tests {
 
     #[test]
     fn an_answer_wants_lines_gone_or_not() {
-        assert!(wants_removed("remove") && wants_removed("Remove."));
-        assert!(!wants_removed("keep") && !wants_removed("remove or keep?") && !wants_removed("They stay."));
+        assert!(wants_removed("remove") && wants_removed("\"Remove\"."));
+        assert!(!wants_removed("keep") && !wants_removed("remove or keep?") && !wants_removed("Do not remove them."));
     }
 }

@@ -1,10 +1,12 @@
 //! Finds what a rewritten file lost that a rewrite seldom means to lose: headings, a licence, exports, sections of a
 //! configuration.
 
+use std::collections::{HashMap, HashSet};
+
 use super::diff::LineDiff;
 
 /// What a line of a file is, if its loss is worth a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Mark {
     Heading,
     Licence,
@@ -28,18 +30,23 @@ const LICENCE_LINES: usize = 20;
 pub fn lost_marks<'t>(name: &str, before: &'t str, after: &str) -> Vec<&'t str> {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending).unwrap_or_default();
     let (before, after) = (marks(ending, before), marks(ending, after));
-    let count = |marks: &[(Mark, &str)], kind: Mark| marks.iter().filter(|(mark, _)| *mark == kind).count();
-    let mut kept: Vec<&str> = after.iter().map(|(_, line)| *line).collect();
-    let is_gone = |line: &str| match kept.iter().position(|kept| *kept == line) {
-        Some(at) => {
-            kept.swap_remove(at);
+    let counted = |marks: &[(Mark, &str)]| {
+        let mut counts: HashMap<Mark, usize> = HashMap::new();
+        marks.iter().for_each(|(kind, _)| *counts.entry(*kind).or_default() += 1);
+        counts
+    };
+    let (were, are) = (counted(&before), counted(&after));
+    let mut kept: HashMap<&str, usize> = HashMap::new();
+    after.iter().for_each(|(_, line)| *kept.entry(*line).or_default() += 1);
+    let mut is_gone = |line: &str| match kept.get_mut(line).filter(|count| **count > 0) {
+        Some(count) => {
+            *count -= 1;
             false
         }
         None => true,
     };
-    let gone: Vec<_> = before.iter().filter(|(kind, _)| count(&after, *kind) < count(&before, *kind)).collect();
-    let mut is_gone = is_gone;
-    gone.into_iter().map(|(_, line)| *line).filter(|line| is_gone(line)).collect()
+    let fewer = before.iter().filter(|(kind, _)| are.get(kind) < were.get(kind));
+    fewer.map(|(_, line)| *line).filter(|line| is_gone(line)).collect()
 }
 
 fn marks<'t>(ending: &str, text: &'t str) -> Vec<(Mark, &'t str)> {
@@ -199,14 +206,20 @@ const REMOVALS: &[&str] = &[
     "without",
 ];
 
+/// Tells whether a task asks for less, or for something else in the same place.
+pub(crate) fn asks_for_less(task: &str) -> bool {
+    let mut words = task.split(|c: char| !c.is_alphanumeric());
+    words.any(|word| REMOVALS.iter().any(|begin| word.to_lowercase().starts_with(begin)))
+}
+
 /// Finds what a rewritten file lost. Lost are its headings, exports and the like that the task does not name; and where the
 /// task does not ask for less, too, the lines at its end, as of a rewrite that was cut, and paragraphs of prose.
 fn lost<'t>(name: &str, before: &'t str, after: &str, task: &str) -> Lost<'t> {
     let marks: Vec<&str> = lost_marks(name, before, after).into_iter().filter(|line| !is_named(line, task)).collect();
     let ending = name.rsplit_once('.').map(|(_, ending)| ending).unwrap_or_default();
-    let asks_less = task
-        .split(|c: char| !c.is_alphanumeric())
-        .any(|word| REMOVALS.iter().any(|begin| word.to_lowercase().starts_with(begin)));
+    let asks_less = asks_for_less(task);
+    let marked: HashSet<&str> = marks.iter().copied().collect();
+    let kept: HashSet<&str> = after.lines().map(str::trim_end).collect();
     let old: Vec<&str> = before.split_inclusive('\n').collect();
     let written = old.iter().rposition(|line| !line.trim().is_empty()).map_or(0, |last| last + 1);
     let (mut lines, mut text, mut copied) = (marks.clone(), String::new(), 0);
@@ -215,21 +228,23 @@ fn lost<'t>(name: &str, before: &'t str, after: &str, task: &str) -> Lost<'t> {
         // New lines may be like the first old ones: then only the rest is gone. Paragraphs behind as many as came are
         // gone whatever the ones before became.
         let replaced = &old[range.clone()];
-        let behind = if asks_less { None } else { behind_paragraphs(replaced, paragraphs(&came)) };
+        let behind = if asks_less { None } else { behind_paragraphs(replaced, paragraphs(came)) };
         let (changed, gone) = match behind {
             Some(at) => (&replaced[..0], &replaced[at..]),
             None => replaced.split_at(came.len().min(range.len())),
         };
         let words: Vec<&str> = gone.iter().map(|line| line.trim_end()).filter(|line| !line.is_empty()).collect();
         let is_cut = !asks_less && (range.end >= written || PROSE.contains(&ending));
-        let is_lost = !words.is_empty()
+        // What stands elsewhere was moved.
+        let longest = words.iter().max_by_key(|line| line.len());
+        let is_lost = longest.is_some_and(|line| !kept.contains(line))
             && changed.iter().zip(came).all(|(old, new)| is_like(old.as_bytes(), new))
             && !words.iter().any(|line| is_described(line, task))
-            && (is_cut || words.iter().any(|line| marks.contains(line)));
+            && (is_cut || words.iter().any(|line| marked.contains(line)));
         text.push_str(&old[copied..range.start].concat());
         text.push_str(&String::from_utf8_lossy(&came.concat()));
         if is_lost {
-            lines.extend(words.into_iter().filter(|line| !marks.contains(line)));
+            lines.extend(words.into_iter().filter(|line| !marked.contains(line)));
             if !text.is_empty() && !text.ends_with('\n') {
                 text.push('\n');
             }
@@ -284,8 +299,14 @@ pub fn question<'t>(files: impl Iterator<Item = (String, &'t str, &'t str)>, tas
 
 /// Tells whether an answer to the question is that the lines are to be put back.
 pub fn wants_back(answer: &str) -> bool {
+    begins_with_word(answer, "restore", "remove")
+}
+
+/// Tells whether an answer begins with one word and does not have another: a sentence may say the opposite.
+pub(super) fn begins_with_word(answer: &str, word: &str, other: &str) -> bool {
     let answer = answer.to_lowercase();
-    answer.contains("restore") && !answer.contains("remove")
+    let mut words = answer.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.next() == Some(word) && !answer.contains(other)
 }
 
 /// Returns the text of a rewritten file with the lost lines back in their places; `None` if none of them has a place of
@@ -351,6 +372,11 @@ mod tests {
     #[test]
     fn an_answer_wants_lines_back_or_not() {
         assert!(wants_back("Restore") && wants_back("`restore`: the task needs them"));
-        assert!(!wants_back("remove") && !wants_back("remove, do not restore") && !wants_back("They are gone."));
+        assert!(
+            !wants_back("remove")
+                && !wants_back("remove, do not restore")
+                && !wants_back("They are gone.")
+                && !wants_back("No, never restore that.")
+        );
     }
 }

@@ -82,7 +82,7 @@ pub struct Assembled {
     pub flags: Vec<&'static str>,
     /// Bytes of arguments that were examined: linear in the input.
     pub scanned: u64,
-    /// The answer only repeated itself: text and reasoning end before the repetition, and no whole call was before it.
+    /// The answer only repeated itself: text and reasoning end before the repetition, and calls are not taken.
     pub is_repetition: bool,
 }
 

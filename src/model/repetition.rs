@@ -19,8 +19,8 @@ const PLACES: usize = 8192;
 /// The fewest repeated bytes after which a text goes round in circles.
 const LEAST: usize = 2048;
 
-/// The same for whole calls; as many bytes of them need to come again only once.
-const LEAST_CALLS: usize = 256;
+/// The same for whole calls.
+const LEAST_CALLS: usize = 512;
 
 /// How often a unit must have come again.
 const TIMES: usize = 3;
@@ -106,22 +106,16 @@ impl Repetition {
             }
         }
         // Checked rarely, as the words of a unit must be counted.
-        let is_long = self.span >= LEAST_CALLS && self.span.is_multiple_of(128) && self.span >= self.period;
-        (is_long && self.is_circle(place)).then(|| self.length - self.span)
-    }
-
-    /// Tells whether what repeats came often enough, and is longer than what may repeat.
-    fn is_circle(&self, place: Place) -> bool {
-        if place != Place::Text && self.is_call() {
-            return self.period >= LEAST_CALLS || self.span >= 2 * self.period;
-        }
-        self.span >= TIMES * self.period && self.span >= self.bound(place)
+        let is_long = self.span >= LEAST_CALLS && self.span.is_multiple_of(256) && self.span >= TIMES * self.period;
+        (is_long && self.span >= self.bound(place)).then(|| self.length - self.span)
     }
 
     /// Returns how many bytes may repeat. Tables of numbers, fill characters and drawings may repeat longer than words,
     /// and in files without a limit.
+    /// Whole calls that come again and again are no file.
     fn bound(&self, place: Place) -> usize {
         match (place, self.is_words()) {
+            (Place::Code | Place::Data, _) if self.is_call() => LEAST_CALLS,
             (Place::Text, true) => LEAST,
             (Place::Text, false) | (Place::Code, true) => 16 << 10,
             (Place::Data, true) => 64 << 10,
@@ -264,13 +258,10 @@ mod tests {
     fn whole_calls_that_repeat_are_a_circle_also_where_files_may_repeat() {
         let call =
             |key: &str| format!("<function=edit>\n<parameter={key}>\nx[{key}] = 1;\n</parameter>\n</function>\n");
-        let text = call("a").repeat(6);
+        let text = call("a").repeat(12);
         let kept = cut(&text, Place::Data);
         assert!(kept.is_some_and(|kept| kept < 200), "{kept:?} of {}", text.len());
         assert_eq!(cut(&call("a").repeat(3), Place::Data), None);
-        let circle: String = (0..7).map(|n| call(&format!("a{n}"))).collect();
-        let kept = cut(&circle.repeat(3), Place::Data);
-        assert!(kept.is_some_and(|kept| kept < 2 * circle.len()), "{kept:?} of {}", circle.len());
         let different: String = (0..60).map(|n| call(&format!("a{n}"))).collect();
         assert_eq!(cut(&different, Place::Data), None);
     }

@@ -139,9 +139,8 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
         if rest.starts_with('{') && arguments.is_empty() {
             return object(text, at, name);
         }
-        if let Some((key, value, end)) = name_then_value(text, at, &properties)
-            && !arguments.contains_key(key)
-        {
+        let named = name_then_value(text, at, &properties);
+        if let Some((key, value, end)) = named.filter(|(key, _, _)| !arguments.contains_key(*key)) {
             arguments.insert(key.to_owned(), typed(value, properties.get(key)));
             at = end;
             continue;

@@ -130,10 +130,19 @@ pub struct RunMemory {
     pub rewritten: std::sync::Mutex<std::collections::BTreeSet<crate::path::RelPath>>,
     /// Files whose whole replacement was questioned.
     pub questioned: std::sync::Mutex<std::collections::BTreeSet<crate::path::RelPath>>,
-    /// The task in the user's words; empty where it is not known.
-    pub task: std::sync::OnceLock<String>,
+    /// The task, where it is known.
+    pub task: std::sync::OnceLock<Assignment>,
     /// The places that the last edit may have meant, until the model says which.
     pub choice: std::sync::Mutex<Option<Choice>>,
+}
+
+/// What a run is asked to do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Assignment {
+    /// The user's words; empty for none.
+    pub text: String,
+    /// The first path that they name.
+    pub path: Option<String>,
 }
 
 /// An edit that may mean several places of a file.

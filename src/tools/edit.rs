@@ -13,9 +13,9 @@ use super::{
     Call, CallFuture, Choice, Effects, ToolContext, ToolError, ToolOutput, TypedTool, check_names_file, whole,
 };
 use crate::change::Entry;
-use crate::change::diff;
 use crate::change::replace::{Failure, Replaced, Wanted, nearest, replace};
 use crate::change::text::Decoded;
+use crate::change::{diff, loss};
 use crate::model::prompted::IDENTICAL;
 use crate::path::RelPath;
 use crate::policy::{Access, Grant};
@@ -132,7 +132,10 @@ impl EditCall {
         if let Some(lines) = text_calls::whole_lines(text, &self.old, &self.new) {
             return replace(text, lines, "", Wanted::Exactly(1));
         }
-        let whole = text_calls::with_its_code(&self.path, &self.old, &self.new);
+        let whole = match loss::asks_for_less(task(cx)) {
+            true => None,
+            false => text_calls::with_its_code(&self.path, &self.old, &self.new),
+        };
         replace(text, &self.old, whole.as_ref().unwrap_or(&self.new), self.wanted())
     }
 
@@ -140,8 +143,12 @@ impl EditCall {
     /// places for its answer.
     fn choice(&self, failure: &Failure, text: &str, cx: &ToolContext<'_>) -> Option<String> {
         let Failure::WrongCount { lines, .. } = failure else { return None };
+        // A line of a private key does not look like a secret by itself.
+        if !cx.text_tools || task(cx).is_empty() || text.contains("PRIVATE KEY-----") {
+            return None;
+        }
         let places = text_calls::places(text, (&self.old, &self.new), lines);
-        if !cx.text_tools || task(cx).is_empty() || places.is_empty() {
+        if places.is_empty() {
             return None;
         }
         let line = |number: usize| text.lines().nth(number - 1).unwrap_or_default().trim();
@@ -253,9 +260,7 @@ impl EditCall {
         }
         let bare = |line: &str| line.trim_matches(|c: char| !c.is_alphanumeric()).len();
         shown.sort_by_key(|(number, line)| (bare(line), *number));
-        let shown = shown
-            .into_iter()
-            .map(|(number, line)| format!("\nline {number}: {}", line.chars().take(200).collect::<String>()));
+        let shown = shown.into_iter().map(|(number, line)| format!("\nline {number}: {}", names::beginning(line, 200)));
         shown.collect()
     }
 
@@ -290,7 +295,7 @@ impl EditCall {
 /// Returns the task, if it is short enough to be said again.
 fn task<'a>(cx: &ToolContext<'a>) -> &'a str {
     const MOST: usize = 400;
-    cx.memory.task.get().map(String::as_str).filter(|task| task.len() <= MOST).unwrap_or_default()
+    cx.memory.task.get().map(|task| task.text.as_str()).filter(|task| task.len() <= MOST).unwrap_or_default()
 }
 
 /// Returns lines of a text, from 1, bounded.

@@ -25,8 +25,8 @@ pub mod web_search;
 pub mod write_file;
 
 pub use call::{
-    Call, CallFuture, Choice, CommandOutcome, Display, Effects, RunMemory, Todo, Tool, ToolContext, ToolLimits,
-    ToolOutput, TypedTool,
+    Assignment, Call, CallFuture, Choice, CommandOutcome, Display, Effects, RunMemory, Todo, Tool, ToolContext,
+    ToolLimits, ToolOutput, TypedTool,
 };
 use call::{check_names_file, named, whole};
 pub use command::{Background, CommandReport, CommandRequest, CommandRunner, MissingOutput, Variables};

@@ -136,23 +136,19 @@ fn given<'t>(text_tools: bool, call: &'t WriteCall, before: Option<&Decoded>) ->
         || (is_markdown && !["", "md", "markdown"].contains(&info));
     match unfenced(content).filter(|_| !may_begin_so) {
         Some(inner) => Cow::Owned(format!("{inner}\n")),
-        None => Cow::Borrowed(without_marks(content, before.map_or("", |before| &before.text))),
+        None => Cow::Borrowed(before.map_or(content, |before| without_marks(content, &before.text, path))),
     }
 }
 
-/// Returns a text without the lines between which the prompt shows a file.
-fn without_marks<'t>(text: &'t str, before: &str) -> &'t str {
-    let is_mark =
-        |line: &str| line.len() > 8 && line.starts_with("--- ") && line.ends_with(" ---") && !before.contains(line);
-    let mut text = text;
-    if let Some((_, rest)) = text.split_once('\n').filter(|(line, _)| is_mark(line.trim_end())) {
-        text = rest;
+/// Returns a text without the lines between which the prompt shows this file.
+fn without_marks<'t>(text: &'t str, before: &str, path: &Path) -> &'t str {
+    let (begin, end) = (format!("--- {} ---", path.display()), format!("--- End of {} ---", path.display()));
+    if before.contains(&begin) || before.contains(&end) {
+        return text;
     }
-    let trimmed = text.trim_end();
-    match trimmed.rsplit_once('\n') {
-        Some((rest, line)) if line.starts_with("--- End of ") && is_mark(line) => &text[..=rest.len()],
-        _ => text,
-    }
+    let text = text.strip_prefix(&begin).and_then(|rest| rest.strip_prefix('\n')).unwrap_or(text);
+    let inner = text.trim_end().strip_suffix(&end).filter(|inner| inner.ends_with('\n'));
+    inner.unwrap_or(text)
 }
 
 /// Writes a text with the line ends of the text before it, and with a line end at its end if that had one.
@@ -190,13 +186,17 @@ fn gone(name: &str, (before, after): (&str, &str), unseen: bool) -> String {
     if lost.is_empty() {
         return String::new();
     }
+    if before.contains("PRIVATE KEY-----") {
+        // A line of a private key does not look like a secret by itself.
+        return format!("\n{} of its lines are gone; if they are still needed, put them back.\n", lost.len());
+    }
     let mut text = format!(
         "\n{}{} of its lines are gone; if they are still needed, put them back:\n",
         if unseen { "You had not read this file. " } else { "" },
         lost.len()
     );
     for line in lost.iter().take(SHOWN) {
-        text.push_str(&line.chars().take(200).collect::<String>());
+        text.push_str(names::beginning(line, 200));
         text.push('\n');
     }
     if lost.len() > SHOWN {
@@ -233,7 +233,8 @@ mod tests {
             ("x.py", "```python\na = 1\n```", "a = 1\n"),
             ("a.md", "```markdown\n# A\n\nB\n```markdown\n", "# A\n\nB\n"),
             ("c.md", "```sh\nls\n```\n", "```sh\nls\n```\n"),
-            ("d.md", "--- d.md ---\n# D\n--- End of d.md ---\n", "# D\n"),
+            ("a.md", "--- a.md ---\n# A\n\nD\n--- End of a.md ---\n", "# A\n\nD\n"),
+            ("d.md", "--- 1.0 ---\nfirst\n--- End of 1.0 ---\n", "--- 1.0 ---\nfirst\n--- End of 1.0 ---\n"),
             ("a.md", "# A\n\nC\n--- End of a.md ---", "# A\n\nC\n"),
             ("e.md", "---\ntitle: E\n---\n", "---\ntitle: E\n---\n"),
             ("b.md", "```\nls\n```\n", "```\nls\n```\n"),

@@ -13,7 +13,6 @@ use crate::event::{DecisionRecord, Event, PermissionDenial};
 use crate::exit::Exit;
 use crate::model::{Arguments, ToolCall, prompted};
 use crate::policy::{Access, Decision, Denial, Grant};
-use crate::prompt::first_message::named_paths;
 use crate::tool_name::ToolId;
 use crate::tools::{Call, Effects, Entry, ParsedCall, ToolError, ToolErrorKind};
 
@@ -173,8 +172,8 @@ impl Invoker<'_> {
                     format!("There is no tool {name:?}. Use one of these: {}.", names.join(", "))
                 }
                 tool => {
-                    let task = self.context.memory.task.get().map(String::as_str).unwrap_or_default();
-                    prompted::correction(&message, tool, named_paths(task).first().copied())
+                    let task = self.context.memory.task.get();
+                    prompted::correction(&message, tool, task.and_then(|task| task.path.as_deref()))
                 }
             }
         } else {

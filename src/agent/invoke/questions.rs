@@ -1,53 +1,55 @@
-//! Asks models that write their calls as text what they meant, and does what their answer in one word means.
+//! Asks models what they meant, and makes the call that their answer in one word means.
 
 use serde_json::Map;
 
 use super::Invoker;
-use crate::change::Entry;
 use crate::model::{Arguments, ToolCall};
 use crate::path::RelPath;
-use crate::policy::Access;
 use crate::tool_name::ToolId;
+use crate::tools::Assignment;
 use crate::tools::common::memory;
 
 impl Invoker<'_> {
-    /// Tells the tools the task in the user's words.
-    pub(crate) fn set_task(&self, task: &str) {
+    /// Tells the tools the task.
+    pub(crate) fn set_task(&self, task: &Assignment) {
         // A run has one task; what continues it does not change that.
-        let _ = self.context.memory.task.set(task.to_owned());
+        let _ = self.context.memory.task.set(task.clone());
     }
 
     /// Returns the question about what rewritten files lost, beyond what the task names.
     pub(crate) fn question_of_loss(&self, task: &str) -> Option<String> {
-        memory::question_of_loss(&self.context, task)
+        memory::question_of_loss(&self.context, task, &|text| self.masked(text))
     }
 
-    /// Puts back what rewritten files lost beyond what the task names, as far as the policy still allows to write them;
-    /// returns the names of the files.
-    pub(crate) fn restore_lost(&self, task: &str) -> Vec<String> {
-        self.stage(memory::restored(&self.context, task))
+    /// Returns the calls that put back what rewritten files lost beyond what the task names.
+    pub(crate) fn restoring_calls(&self, task: &str, turn: u32) -> Vec<ToolCall> {
+        self.writes(memory::restored(&self.context, task), turn)
     }
 
     /// Returns the question about lines that are like removed ones, where the task asks to remove all of them.
     pub(crate) fn question_of_rest(&self, task: &str) -> Option<String> {
-        memory::question_of_rest(&self.context, task)
+        memory::question_of_rest(&self.context, task, &|text| self.masked(text))
     }
 
-    /// Removes the lines that were asked about, as far as the policy still allows; returns the names of the files.
-    pub(crate) fn remove_rest(&self) -> Vec<String> {
-        self.stage(memory::without_rest(&self.context))
+    /// Returns the calls that remove the lines that were asked about.
+    pub(crate) fn removing_calls(&self, task: &str, turn: u32) -> Vec<ToolCall> {
+        self.writes(memory::without_rest(&self.context, task, &|text| self.masked(text)), turn)
     }
 
-    fn stage(&self, files: Vec<(RelPath, Entry)>) -> Vec<String> {
-        let mut names = Vec::new();
-        for (path, entry) in files {
-            let access = [Access::Write { path: path.as_path().to_owned() }];
-            let (_, Some(grant)) = self.judge.authorize(ToolId::WriteFile.name(), &access) else { continue };
-            if self.context.workspace.write(&grant, path.as_path(), entry).is_ok() {
-                names.push(path.to_string());
-            }
-        }
-        names
+    // Calls like the model's own: policy, hooks and limits hold for them, and what is shown of them has no secret.
+    fn writes(&self, files: Vec<(RelPath, String)>, turn: u32) -> Vec<ToolCall> {
+        let is_offered = self.offer.specs.iter().any(|spec| spec.name == ToolId::WriteFile.name());
+        let files = files.into_iter().filter(|_| is_offered);
+        let calls = files.zip(0..).filter_map(|((path, text), index)| {
+            let values = [("file_path", path.as_path().to_str()?.to_owned()), ("content", self.masked(text))];
+            Some(answered(ToolId::WriteFile, &values, (turn, index)))
+        });
+        calls.collect()
+    }
+
+    /// Forgets at which places the last edit may have been meant: the model goes on with something else.
+    pub(crate) fn forget_choice(&self) {
+        self.context.memory.choice.lock().expect("nothing panics while it holds the choice").take();
     }
 
     /// Returns the call that an answer means which says at which place the last edit was meant; `None` if nothing was
@@ -55,7 +57,7 @@ impl Invoker<'_> {
     pub(crate) fn chosen(&self, answer: &str, turn: u32) -> Option<ToolCall> {
         let choice = self.context.memory.choice.lock().expect("nothing panics while it holds the choice").take()?;
         let answer = answer.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
-        let number = answer.strip_prefix("line ").or(answer.strip_prefix("place ")).unwrap_or(&answer);
+        let number = answer.strip_prefix("line ").unwrap_or(&answer);
         let is_all = matches!(number, "all" | "both");
         let (old, new) = match number.parse::<usize>() {
             Ok(number) => {
@@ -65,19 +67,23 @@ impl Invoker<'_> {
             Err(_) if is_all => choice.given,
             Err(_) => return None,
         };
-        let mut arguments = Map::new();
-        arguments.insert("file_path".into(), choice.path.to_str()?.into());
-        arguments.insert("old_string".into(), old.into());
-        arguments.insert("new_string".into(), new.into());
-        if is_all {
+        let path = choice.path.to_str()?.to_owned();
+        let values = [("file_path", path), ("old_string", self.masked(old)), ("new_string", self.masked(new))];
+        let mut call = answered(ToolId::Edit, &values, (turn, 0));
+        if let (Arguments::Object(arguments), true) = (&mut call.arguments, is_all) {
             arguments.insert("replace_all".into(), true.into());
         }
-        Some(ToolCall {
-            id: format!("choice_{turn}"),
-            name: ToolId::Edit.name().to_owned(),
-            arguments: Arguments::Object(arguments),
-            recovered: Some("choice"),
-            notes: Vec::new(),
-        })
+        Some(call)
+    }
+}
+
+fn answered(tool: ToolId, values: &[(&str, String)], (turn, index): (u32, u32)) -> ToolCall {
+    let values = values.iter().map(|(name, value)| ((*name).to_owned(), value.clone().into()));
+    ToolCall {
+        id: format!("choice_{turn}_{index}"),
+        name: tool.name().to_owned(),
+        arguments: Arguments::Object(values.collect::<Map<_, _>>()),
+        recovered: Some("choice"),
+        notes: Vec::new(),
     }
 }

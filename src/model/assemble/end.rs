@@ -168,27 +168,14 @@ impl Assembler {
         let (mut text, mut reasoning) = (self.content.take(), self.reasoning.take());
         truncate(&mut reasoning, reasoning_length);
         truncate(&mut text, text_length);
-        // Whole calls before the repetition are the answer.
-        let found = if self.options.text_tools == TextTools::Off {
-            None
-        } else {
-            leaked_calls::read(&text, &self.tools, self.options.text_tools, true)
-        };
-        let mut calls = Vec::new();
-        if let Some(found) = found {
-            calls = found.calls;
-            calls.retain(|call| matches!(call.arguments, Arguments::Object(_)));
-            text = if calls.is_empty() { text } else { found.text };
-        }
         Assembled {
             text,
-            is_repetition: calls.is_empty(),
-            calls: slots::number(calls, self.options.turn, &self.options.used_ids),
             reasoning: (!reasoning.trim().is_empty()).then_some(Reasoning { text: reasoning, details: None }),
             usage: self.seen.usage,
             model: self.seen.model.take(),
             response_id: self.seen.response_id.take(),
             flags: std::mem::take(&mut self.flags),
+            is_repetition: true,
             ..Assembled::default()
         }
     }

@@ -19,7 +19,7 @@ use crate::base::trace::Context;
 use crate::event::{Event, Limits, RunStarted};
 use crate::exit::Exit;
 use crate::model::{Message, Part};
-use crate::prompt::first_message::asks;
+use crate::prompt::first_message::{asks, named_paths};
 use crate::recipe::file::Before;
 use crate::run::conversation::failing_check::FailingCheck;
 use crate::run::conversation::hooks::Hooks;
@@ -37,7 +37,7 @@ use crate::run::rules::judge::RunPolicyCheck;
 use crate::run::runner::servers::Renewing;
 use crate::run::stages::Setup;
 use crate::tool_name::ToolId;
-use crate::tools::ToolContext;
+use crate::tools::{Assignment, ToolContext};
 use crate::verify::anchor::Sources;
 use crate::verify::review::Review;
 
@@ -237,7 +237,7 @@ impl Conversation<'_> {
             changes_expected: setup.delivery.expected,
             instructions: crate::prompt::system::CORE,
             question: question_of(&task, setup),
-            task,
+            task: Assignment { path: named_paths(&task).first().map(|path| (*path).to_owned()), text: task },
         };
         let borrowed = std::mem::replace(account, Account::open(Limits::default(), Instant::now()));
         let agent = Agent::new(model, invoker, borrowed, transcript, options, &emit);

@@ -40,21 +40,37 @@ fn rewritten(cx: &ToolContext<'_>, changes: &ChangeSet) -> Vec<(RelPath, Decoded
     changed(changes).filter(|(path, _, _)| rewritten.contains(path)).collect()
 }
 
-/// Returns the question about what the files that were written as a whole lost, beyond what the task names.
-pub fn question_of_loss(cx: &ToolContext<'_>, task: &str) -> Option<String> {
-    let files = rewritten(cx, &cx.workspace.changes());
-    let texts = files.iter().map(|(path, before, after)| (names::relative(path), &*before.text, &*after.text));
-    loss::question(texts, task)
+/// Bytes of a file that is written anew by an answer in one word.
+const ANSWERED_BYTES: usize = 8_000;
+
+/// Bytes of a file up to which a question is asked about its lines.
+const ASKED_BYTES: usize = 256 * 1024;
+
+/// Hides secrets in a text.
+type Mask<'m> = &'m dyn Fn(String) -> String;
+
+/// Returns the question about what the files that were written as a whole lost, beyond what the task names. Secrets are
+/// hidden before lines are picked: a line of a private key does not look like one.
+pub(crate) fn question_of_loss(cx: &ToolContext<'_>, task: &str, mask: Mask<'_>) -> Option<String> {
+    let files = rewritten(cx, &cx.workspace.changes()).into_iter().filter(is_asked);
+    let files: Vec<_> = files.map(|(path, before, after)| (path, mask(before.text), mask(after.text))).collect();
+    let named = |path: &RelPath| mask(names::relative(path));
+    loss::question(files.iter().map(|(path, before, after)| (named(path), &**before, &**after)), task)
 }
 
 /// Returns what the files that were written as a whole become with the lost lines back in their places.
-pub(crate) fn restored(cx: &ToolContext<'_>, task: &str) -> Vec<(RelPath, Entry)> {
-    let changes = cx.workspace.changes();
-    let back = rewritten(cx, &changes).into_iter().filter_map(|(path, before, after)| {
+pub(crate) fn restored(cx: &ToolContext<'_>, task: &str) -> Vec<(RelPath, String)> {
+    let files = rewritten(cx, &cx.workspace.changes()).into_iter();
+    let back = files.filter(is_asked).filter(|(_, before, after)| before.encoding == after.encoding);
+    let back = back.filter_map(|(path, before, after)| {
         let text = loss::restored(&names::relative(&path), &before.text, &after.text, task)?;
-        with_text(&changes, path, &after, &text)
+        Some((path, text)).filter(|(_, text)| text.len() <= ANSWERED_BYTES)
     });
     back.collect()
+}
+
+fn is_asked((_, before, after): &(RelPath, Decoded, Decoded)) -> bool {
+    before.text.len().max(after.text.len()) <= ASKED_BYTES
 }
 
 /// Returns the changed texts, each with its text before and after.
@@ -63,26 +79,34 @@ fn changed(changes: &ChangeSet) -> impl Iterator<Item = (RelPath, Decoded, Decod
     changes.iter().filter_map(move |(path, change)| Some((path.clone(), text(&change.before)?, text(&change.after)?)))
 }
 
+/// Returns the files with lines that are like removed ones, where a task asks to remove all of them. Files with a secret
+/// are left to the model.
+fn with_rest(cx: &ToolContext<'_>, task: &str, mask: Mask<'_>) -> Vec<(RelPath, Decoded, Decoded)> {
+    if !alike::removes_all(task) {
+        return Vec::new();
+    }
+    let changes = cx.workspace.changes();
+    let small =
+        changed(&changes).filter(|(_, before, after)| before.text.len().max(after.text.len()) <= ANSWERED_BYTES);
+    small.filter(|(_, before, after)| [before, after].iter().all(|file| mask(file.text.clone()) == file.text)).collect()
+}
+
 /// Returns the question about lines that are like removed ones, where a task asks to remove all of them.
-pub(crate) fn question_of_rest(cx: &ToolContext<'_>, task: &str) -> Option<String> {
-    let files: Vec<_> = changed(&cx.workspace.changes()).filter(|_| alike::removes_all(task)).collect();
-    alike::question(files.iter().map(|(path, before, after)| (names::relative(path), &*before.text, &*after.text)))
+pub(crate) fn question_of_rest(cx: &ToolContext<'_>, task: &str, mask: Mask<'_>) -> Option<String> {
+    let files = with_rest(cx, task, mask);
+    alike::question(
+        files.iter().map(|(path, before, after)| (mask(names::relative(path)), &*before.text, &*after.text)),
+        task,
+    )
 }
 
 /// Returns what the changed files become without the lines of [`question_of_rest`].
-pub(crate) fn without_rest(cx: &ToolContext<'_>) -> Vec<(RelPath, Entry)> {
-    let changes = cx.workspace.changes();
-    let files = changed(&changes).filter_map(|(path, before, after)| {
-        let text = alike::without_left(&before.text, &after.text);
-        if text == after.text { None } else { with_text(&changes, path, &after, &text) }
+pub(crate) fn without_rest(cx: &ToolContext<'_>, task: &str, mask: Mask<'_>) -> Vec<(RelPath, String)> {
+    let files = with_rest(cx, task, mask).into_iter().filter_map(|(path, before, after)| {
+        let text = alike::without_left(&before.text, &after.text, task);
+        (text != after.text).then_some((path, text))
     });
     files.collect()
-}
-
-/// Returns a changed file with another text.
-fn with_text(changes: &ChangeSet, path: RelPath, file: &Decoded, text: &str) -> Option<(RelPath, Entry)> {
-    let Entry::File { executable, .. } = changes.get(&path)?.after else { return None };
-    Some((path, Entry::File { content: file.encode(text).ok()?.into(), executable }))
 }
 
 /// Tells, once for a file, that a text for it keeps no line of the file: the model confirms that by a second call.

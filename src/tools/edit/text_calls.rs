@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use crate::change::replace::{Replaced, Stage, line_of};
+use crate::change::replace::{Replaced, Stage};
 
 /// Tells whether a text is a name alone: a word of a program.
 pub(super) fn is_name(text: &str) -> bool {
@@ -125,16 +125,25 @@ fn comment_begins(path: &Path) -> Option<&'static [&'static str]> {
     })
 }
 
+/// Bytes of a file, and of the lines of one place, up to which its places are asked about.
+const ASKED_BYTES: usize = 256 * 1024;
+const PLACE_BYTES: usize = 600;
+
 /// Most places that are asked about.
 const MOST_PLACES: usize = 6;
 
 /// Returns the places of a text that an edit may mean, by the numbers of their lines from 1: the number, whole lines that no
 /// other place has, and what they become. Empty where they cannot be told apart.
 pub(super) fn places(text: &str, (old, new): (&str, &str), numbers: &[usize]) -> Vec<(usize, String, String)> {
+    if text.len() > ASKED_BYTES {
+        return Vec::new();
+    }
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let of_names = || words(text, old.trim()).iter().map(|place| line_of(text, place.start)).collect();
     let is_renamed = is_name(old) && is_name(new);
-    let mut numbers: Vec<usize> = if is_renamed { of_names() } else { numbers.to_vec() };
+    let mut numbers: Vec<usize> = match is_renamed {
+        true => (1..).zip(&lines).filter(|(_, line)| !words(line, old.trim()).is_empty()).map(|(at, _)| at).collect(),
+        false => numbers.to_vec(),
+    };
     numbers.dedup();
     if old.trim().contains('\n') || !(2..=MOST_PLACES).contains(&numbers.len()) {
         return Vec::new();
@@ -149,6 +158,9 @@ pub(super) fn places(text: &str, (old, new): (&str, &str), numbers: &[usize]) ->
             let (mut first, mut last) = (at, at);
             loop {
                 let whole = lines[first..=last].concat();
+                if whole.len() > PLACE_BYTES {
+                    return None;
+                }
                 if text.matches(&whole).count() == 1 {
                     let (before, after) = (lines[first..at].concat(), lines[at + 1..=last].concat());
                     return Some((number, whole, format!("{before}{changed}{after}")));
