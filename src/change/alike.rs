@@ -10,7 +10,7 @@ const MOST: usize = 12;
 
 /// Words by which a task means every line of a kind, and beginnings of words by which it asks to remove something.
 const EVERY: &[&str] = &["all", "every", "everywhere", "each", "any"];
-const REMOVALS: &[&str] = &["remov", "delet", "drop", "strip"];
+const REMOVALS: &[&str] = &["remov", "delete", "deleting", "drop", "strip"];
 
 /// Tells whether a task asks to remove everything of a kind.
 pub(crate) fn removes_all(task: &str) -> bool {
