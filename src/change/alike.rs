@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::diff::LineDiff;
-use super::loss::begins_with_word;
+use super::loss::{begins_with_word, has_beginning};
 
 /// Most lines that are asked about.
 const MOST: usize = 12;
@@ -14,10 +14,9 @@ const REMOVALS: &[&str] = &["remov", "delete", "deleting", "drop", "strip"];
 
 /// Tells whether a task asks to remove everything of a kind.
 pub(crate) fn removes_all(task: &str) -> bool {
-    let task = task.to_lowercase();
-    let mut words = task.split(|c: char| !c.is_alphanumeric());
-    words.clone().any(|word| EVERY.contains(&word))
-        && words.any(|word| REMOVALS.iter().any(|begin| word.starts_with(begin)))
+    let lower = task.to_lowercase();
+    let mut words = lower.split(|c: char| !c.is_alphanumeric());
+    words.any(|word| EVERY.contains(&word)) && has_beginning(task, REMOVALS)
 }
 
 /// Returns the lines of a new text, from 1, that begin as the lines that it lost: with the same call, or the same two

@@ -208,8 +208,13 @@ const REMOVALS: &[&str] = &[
 
 /// Tells whether a task asks for less, or for something else in the same place.
 pub(crate) fn asks_for_less(task: &str) -> bool {
+    has_beginning(task, REMOVALS)
+}
+
+/// Tells whether a word of a task begins with one of these.
+pub(super) fn has_beginning(task: &str, beginnings: &[&str]) -> bool {
     let mut words = task.split(|c: char| !c.is_alphanumeric());
-    words.any(|word| REMOVALS.iter().any(|begin| word.to_lowercase().starts_with(begin)))
+    words.any(|word| beginnings.iter().any(|begin| word.to_lowercase().starts_with(begin)))
 }
 
 /// Finds what a rewritten file lost. Lost are its headings, exports and the like that the task does not name; and where the

@@ -205,16 +205,20 @@ fn parameter(
 
 /// Reads `<parameter>KEY</parameter>` with the tag of the value behind it; returns the key and where the value begins.
 fn name_before_value<'a>(text: &'a str, at: usize, properties: &Map<String, Value>) -> Option<(&'a str, usize)> {
+    let (key, behind) = name_alone(text, at, properties)?;
+    let value = behind.strip_prefix("<parameter>")?;
+    Some((key, text.len() - value.len()))
+}
+
+/// Reads `<parameter>KEY</parameter>`; returns the key and what is behind it.
+fn name_alone<'a>(text: &'a str, at: usize, properties: &Map<String, Value>) -> Option<(&'a str, &'a str)> {
     let (key, behind) = text[at..].strip_prefix("<parameter>")?.split_once("</parameter>")?;
-    let value = behind.trim_start().strip_prefix("<parameter>")?;
-    properties.contains_key(key.trim()).then(|| (key.trim(), text.len() - value.len()))
+    properties.contains_key(key.trim()).then(|| (key.trim(), behind.trim_start()))
 }
 
 /// Reads `<parameter>KEY</parameter>` with `<value>VALUE</value>` behind it, or lines without a tag; returns both and the end.
 fn name_then_value<'a>(text: &'a str, at: usize, properties: &Map<String, Value>) -> Option<(&'a str, &'a str, usize)> {
-    let (key, behind) = text[at..].strip_prefix("<parameter>")?.split_once("</parameter>")?;
-    let key = Some(key.trim()).filter(|key| properties.contains_key(*key))?;
-    let behind = behind.trim_start();
+    let (key, behind) = name_alone(text, at, properties)?;
     let (value, rest) = match behind.strip_prefix("<value>") {
         Some(value) => value.split_once("</value>")?,
         None => {

@@ -1,5 +1,7 @@
 //! Builds the first message of a conversation: the task, and the parts of the project that it names.
 
+use crate::tool_name::ToolId;
+
 /// Characters of the listing of the project.
 pub const LISTING_CHARS: usize = 1_200;
 
@@ -37,25 +39,49 @@ pub fn named_paths(prompt: &str) -> Vec<&str> {
 /// Bytes of a task above which it is more than one thing to do.
 const SHORT_TASK_BYTES: usize = 400;
 
-/// What is said below a short task to a model that writes its calls as text, by the words of the task: which call does such
-/// work. The first entry that fits counts.
-const NOTES: &[(&[&str], &str)] = &[
+/// What is said below a short task to a model that writes its calls as text: which call does such work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Note {
+    /// The tool that is spoken of.
+    pub tool: ToolId,
+    /// The words, without a line end.
+    pub text: &'static str,
+}
+
+impl Note {
+    /// Tells whether the task asks for a number of things.
+    pub fn counts(&self) -> bool {
+        self.tool == ToolId::SearchFileContent
+    }
+}
+
+/// The notes, by the words of a task; the first one that fits counts.
+const NOTES: &[(&[&str], Note)] = &[
     // By looking, small models count badly.
     (
         &["how many", "how often", "count the", "number of times"],
-        "First call search_file_content with the pattern that is to be counted.",
+        Note {
+            tool: ToolId::SearchFileContent,
+            text: "First call search_file_content with the pattern that is to be counted.",
+        },
     ),
     // They write files anew for a name, and lose parts of them.
     (
         &["rename the", "rename all", "rename every", "renamed to"],
-        "For a new name call edit once for each file: old_string is the old name alone, new_string the new name alone, \
-         replace_all true.",
+        Note {
+            tool: ToolId::Edit,
+            text: "For a new name call edit once for each file: old_string is the old name alone, new_string the new name \
+                   alone, replace_all true.",
+        },
     ),
     // They write the comment and leave out what it is about.
     (
         &["doc comment", "add a comment", "add comments", "write a comment", "comment above", "comment for"],
-        "To add a comment call edit: old_string is the line that the comment stands before, new_string the comment and \
-         then that line again.",
+        Note {
+            tool: ToolId::Edit,
+            text: "To add a comment call edit: old_string is the line that the comment stands before, new_string the \
+                   comment and then that line again.",
+        },
     ),
     // They run what is not there yet.
     (
@@ -68,27 +94,15 @@ const NOTES: &[(&[&str], &str)] = &[
             "write a module",
             "new file",
         ],
-        "To make a new file call write_file.",
+        Note { tool: ToolId::WriteFile, text: "To make a new file call write_file." },
     ),
 ];
-
-/// What the note about a task says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Note {
-    /// The words, without a line end.
-    pub text: &'static str,
-    /// Whether the task asks for a number of things.
-    pub counts: bool,
-}
 
 /// Returns what stands below a short task whose kind small models do better with a word about it.
 pub fn note(task: &str) -> Option<Note> {
     let asked = task.to_lowercase();
-    if task.len() > SHORT_TASK_BYTES {
-        return None;
-    }
-    let at = NOTES.iter().position(|(words, _)| words.iter().any(|words| asked.contains(words)))?;
-    Some(Note { text: NOTES[at].1, counts: at == 0 })
+    let mut notes = NOTES.iter().filter(|_| task.len() <= SHORT_TASK_BYTES);
+    notes.find(|(words, _)| words.iter().any(|words| asked.contains(words))).map(|(_, note)| *note)
 }
 
 /// Words that begin a question whose answer is words.
@@ -142,14 +156,14 @@ mod tests {
     #[test]
     fn a_short_task_gets_the_note_of_its_kind() {
         let counted = note("How many tests are there?").unwrap();
-        assert!(counted.counts && counted.text.contains("search_file_content"));
+        assert!(counted.counts() && counted.text.contains("search_file_content"));
         for (task, call) in [
             ("Rename the function a to b in x.py.", "old name alone"),
             ("Write a doc comment for `mean`.", "stands before"),
             ("Create an .editorconfig for two spaces.", "write_file"),
         ] {
             let note = note(task).unwrap();
-            assert!(note.text.contains(call) && !note.counts, "{task}");
+            assert!(note.text.contains(call) && !note.counts(), "{task}");
         }
         assert_eq!(note("Fix the number of retries."), None);
         assert_eq!(note(&format!("How many?{}", " x".repeat(SHORT_TASK_BYTES))), None);

@@ -143,8 +143,7 @@ impl EditCall {
     /// places for its answer.
     fn choice(&self, failure: &Failure, text: &str, cx: &ToolContext<'_>) -> Option<String> {
         let Failure::WrongCount { lines, .. } = failure else { return None };
-        // A line of a private key does not look like a secret by itself.
-        if !cx.text_tools || task(cx).is_empty() || text.contains("PRIVATE KEY-----") {
+        if !cx.text_tools || task(cx).is_empty() || names::has_private_key(text) {
             return None;
         }
         let places = text_calls::places(text, (&self.old, &self.new), lines);

@@ -186,8 +186,7 @@ fn gone(name: &str, (before, after): (&str, &str), unseen: bool) -> String {
     if lost.is_empty() {
         return String::new();
     }
-    if before.contains("PRIVATE KEY-----") {
-        // A line of a private key does not look like a secret by itself.
+    if names::has_private_key(before) {
         return format!("\n{} of its lines are gone; if they are still needed, put them back.\n", lost.len());
     }
     let mut text = format!(

@@ -69,7 +69,7 @@ fn denied_in<'l, 'v>(layer: &'l Layer, value: &'v str) -> Option<(&'l Rule<Comma
     let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
     let value = value.split_once('=').filter(|(name, _)| plain(name)).map_or(value, |(_, value)| value);
     let parts = value.split(|c: char| c.is_whitespace() || ";&|()<>'\"`${}=,:!\\".contains(c));
-    // After `https:` is the name of a host. A shell reads `ev""il` and `ev\il` as one word.
+    // After `https:` is the name of a host.
     let is_address = value.contains("://");
     let mut programs = parts.filter(|part| !(part.is_empty() || is_address && part.starts_with("//")));
     programs.find_map(|part| {

@@ -105,7 +105,7 @@ impl Task<'_> {
         let names = listing(self.reader.context.workspace, LISTING_CHARS);
         let mut shown = self.mentioned();
         let note = self.note(&task);
-        let is_counted = note.is_some_and(|note| note.counts);
+        let is_counted = note.is_some_and(|note| note.counts());
         if self.text_tools && !is_counted && !self.prompt.typed.is_empty() {
             shown.extend(self.whole_project(&names, &shown).unwrap_or_default());
         }
@@ -120,10 +120,8 @@ impl Task<'_> {
 
     /// Returns what a model that writes its calls as text is told about a task, if it has the tool that is spoken of.
     fn note(&self, task: &str) -> Option<Note> {
-        let note = note(task).filter(|_| self.text_tools && !self.prompt.typed.is_empty())?;
-        let tools = [ToolId::SearchFileContent, ToolId::Edit, ToolId::WriteFile];
-        let named = tools.into_iter().find(|tool| note.text.contains(tool.name()))?;
-        self.reader.registry.has(named).then_some(note)
+        let is_told = self.text_tools && !self.prompt.typed.is_empty();
+        note(task).filter(|note| is_told && self.reader.registry.has(note.tool))
     }
 
     /// Reads the small files that the typed text mentions without `@`.

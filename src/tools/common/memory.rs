@@ -44,7 +44,7 @@ fn rewritten(cx: &ToolContext<'_>, changes: &ChangeSet) -> Vec<(RelPath, Decoded
 const ANSWERED_BYTES: usize = 8_000;
 
 /// Bytes of a file up to which a question is asked about its lines.
-const ASKED_BYTES: usize = 256 * 1024;
+pub(crate) const ASKED_BYTES: usize = 256 * 1024;
 
 /// Hides secrets in a text.
 type Mask<'m> = &'m dyn Fn(String) -> String;

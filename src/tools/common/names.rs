@@ -62,6 +62,11 @@ pub fn brief(text: &str) -> String {
     line
 }
 
+/// Tells whether a text holds a private key: a line of it does not look like a secret by itself.
+pub(crate) fn has_private_key(text: &str) -> bool {
+    text.contains("PRIVATE KEY-----")
+}
+
 /// Returns the beginning of a line, at most so many bytes, without the word that would be cut: the rest of it may be what
 /// makes it a secret.
 pub(crate) fn beginning(line: &str, most: usize) -> &str {

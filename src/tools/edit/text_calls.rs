@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::change::replace::{Replaced, Stage};
+use crate::tools::common::memory::ASKED_BYTES;
 
 /// Tells whether a text is a name alone: a word of a program.
-pub(super) fn is_name(text: &str) -> bool {
+fn is_name(text: &str) -> bool {
     let text = text.trim();
     !text.is_empty() && text.chars().all(is_part) && !text.starts_with(|c: char| c.is_ascii_digit())
 }
@@ -125,8 +126,7 @@ fn comment_begins(path: &Path) -> Option<&'static [&'static str]> {
     })
 }
 
-/// Bytes of a file, and of the lines of one place, up to which its places are asked about.
-const ASKED_BYTES: usize = 256 * 1024;
+/// Bytes of the lines of one place up to which it is asked about.
 const PLACE_BYTES: usize = 600;
 
 /// Most places that are asked about.

@@ -44,7 +44,7 @@ pub(crate) const TABLES: [&[Table]; 13] = [
 ];
 
 /// Tools that `builtin:ci-dev` alone judges by their tables, besides those of whole files.
-const OF_CI_DEV: &str = "terraform tofu tflint helm ansible-lint sqlfluff buf kubeconform vale buildifier hlint ormolu fourmolu gotestsum clang-tidy \
+const OF_CI_DEV: &str = "terraform tofu tflint helm ansible-lint sqlfluff buf kubeconform buildifier hlint ormolu fourmolu gotestsum \
     cppcheck gcovr javac brakeman bundle-audit bundler-audit srb steep cucumber opam sphinx-build mkdocs deptry lint-imports djlint twine";
 
 /// Tells whether a rule of a file has to list what a tool may get: its table covers only what is everyday.

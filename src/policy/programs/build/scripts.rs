@@ -1,4 +1,4 @@
-//! Tables for what runs tests that are scripts: of the shell, Perl and Lua.
+//! The table of what runs tests that are scripts of the shell.
 
 use super::{Call, Denial, Operands, TOOL, Table};
 use crate::path::Node;
@@ -18,7 +18,7 @@ pub(super) const TABLES: &[Table] = &[Table {
 fn tests(call: &mut Call<'_>) -> Result<(), Denial> {
     for word in call.operands.clone() {
         call.inside(&word)?;
-        let is_test = [".bats", ".t", "_spec.lua", "_test.lua"].iter().any(|end| word.text.ends_with(end));
+        let is_test = word.text.ends_with(".bats");
         if !call.is_open() && !is_test && call.node(&word.text)? != Some(Node::Dir) {
             return Err(call.deny(format!("`{}` is not the file of a test", word.text)));
         }
