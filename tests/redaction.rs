@@ -305,3 +305,65 @@ fn a_secret_in_the_definition_of_a_tool_is_not_sent_or_recorded() {
     assert!(!sent.contains(SECRET) && sent.contains("as in [redacted:DB_PASSWORD]"), "{sent}");
     assert!(!std::fs::read_to_string(cassette).unwrap().contains(SECRET));
 }
+
+/// A key of five lines inside of a file, and those lines.
+fn file_with_a_key() -> (String, Vec<String>) {
+    use base64::Engine as _;
+    let engine = base64::engine::general_purpose::STANDARD;
+    let line = |number: u8| {
+        engine.encode((0..48_u8).map(|at| at.wrapping_mul(37) ^ number.wrapping_mul(91)).collect::<Vec<u8>>())
+    };
+    let lines: Vec<String> = (1..=5).map(line).collect();
+    let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
+    (format!("# a\nNAME = 'x'\nKEY = '''\n{begin}\n{}\n{end}\n'''\nLAST = 1\n", lines.join("\n")), lines)
+}
+
+#[test]
+fn a_part_of_a_file_shows_no_line_of_a_private_key() {
+    let (text, lines) = file_with_a_key();
+    let shell = |command: &str| call("run_shell_command", json!({"command": command}));
+    let edit = |old: &str, new: &str| {
+        call("edit", json!({"file_path": "conf.py", "old_string": old, "new_string": new, "expected_replacements": 1}))
+    };
+    let calls: Vec<crate::support::Reply> = vec![
+        call("read_file", json!({"file_path": "conf.py", "offset": 5, "limit": 2})),
+        call("search_file_content", json!({"pattern": &lines[1][..6]})),
+        edit("NAME = 'y'\nKEY = '''", "z"),
+        edit("LAST = 1", "LAST = 2"),
+        call("write_file", json!({"file_path": "conf.py", "content": "NAME = 'x'\n"})),
+        shell("sed -n 6,7p conf.py"),
+        shell("tail -n 6 conf.py"),
+        shell(&format!("git grep -n {}", &lines[2][..6])),
+        shell("git diff -U2 HEAD"),
+    ];
+    for each in calls {
+        let project =
+            Project::new().file("conf.py", &text).git().file("conf.py", text.replace("'''\nLAST", "'''  \nLAST"));
+        let project = project.model([each, say("done"), say("done")]);
+        let outcome = project.run(&["look"]);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let sent = serde_json::to_string(&project.server().requests()).unwrap();
+        let answer =
+            project.server().requests().last().unwrap()["messages"].as_array().unwrap().last().unwrap().clone();
+        let shown = lines.iter().find(|line| sent.contains(&line[10..30]));
+        assert!(shown.is_none(), "{answer}");
+    }
+}
+
+#[test]
+fn a_range_of_a_file_and_a_cut_line_show_no_part_of_a_secret() {
+    let (text, lines) = file_with_a_key();
+    let token = format!("ghp_{}", "a1B2c3D4e5".repeat(4));
+    let long = format!("{}{token} more\n", "x ".repeat(990));
+    let project = Project::new().file("conf.py", text).file("long.txt", long);
+    let project = project.model([
+        call("read_file", json!({"file_path": "long.txt"})),
+        call("search_file_content", json!({"pattern": "x x"})),
+        say("done"),
+    ]);
+    let outcome = project.run(&["--file", "conf.py:6-7", "look"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let sent = serde_json::to_string(&project.server().requests()).unwrap();
+    assert!(sent.contains("truncated]") && !sent.contains(&token[..20]));
+    assert!(lines.iter().all(|line| !sent.contains(&line[10..30])));
+}

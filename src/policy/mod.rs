@@ -34,6 +34,7 @@ mod operator;
 pub mod own_files;
 pub mod packages;
 mod paths;
+mod pieces;
 pub mod programs;
 pub(crate) mod protected;
 #[cfg(test)]

@@ -7,10 +7,12 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::ops::Range;
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 
 use regex::Regex;
 
+use super::pieces::Pieces;
 use super::shapes::SHAPES;
 use super::spellings::{SHORTEST, spellings};
 use crate::change::{Change, Entry, diff};
@@ -34,6 +36,8 @@ pub struct Secrets {
     /// Made when the first text comes.
     finder: OnceLock<Finder>,
     met: Mutex<Met>,
+    /// What long pieces of are secrets as well.
+    pieces: RwLock<Pieces>,
 }
 
 /// Placeholders that were given out.
@@ -88,8 +92,9 @@ pub enum SecretPatternError {
 impl Secrets {
     /// Finds the secrets of an environment. `patterns` are further shapes.
     pub fn new(variables: &BTreeMap<String, String>, patterns: &[String]) -> Result<Secrets, SecretPatternError> {
-        let mut values = HashMap::new();
+        let (mut values, mut pieces) = (HashMap::new(), Pieces::default());
         for (name, secret) in variables.iter().flat_map(|(name, value)| secrets_in(name, value)) {
+            pieces.learn_value(&secret);
             for (kind, spelling) in spellings(&secret) {
                 // A value under two names keeps the first one.
                 values.entry(spelling).or_insert_with(|| match kind {
@@ -107,7 +112,8 @@ impl Secrets {
             }
             shapes.push(("pattern".to_owned(), format!("(?:{pattern})")));
         }
-        Ok(Secrets { values, patterns: shapes, finder: OnceLock::new(), met: Mutex::default() })
+        let pieces = RwLock::new(pieces);
+        Ok(Secrets { values, patterns: shapes, finder: OnceLock::new(), met: Mutex::default(), pieces })
     }
 
     /// One expression finds everything in one pass: its literal beginnings are searched at the same time.
@@ -147,19 +153,40 @@ impl Secrets {
         self.replaced(text, true).0
     }
 
+    /// Looks at a whole text of which only a part may be shown: long pieces of its secrets are masked from now on.
+    pub fn notice(&self, text: &str) {
+        self.learn(self.all_in(text).iter().map(|found| (found.kind, found.text)));
+    }
+
+    fn learn<'f>(&self, found: impl Iterator<Item = (Kind<'f>, &'f str)>) {
+        for (_, text) in found.filter(|(kind, _)| matches!(kind, Kind::Shape(_))) {
+            self.pieces.write().unwrap_or_else(PoisonError::into_inner).learn(text);
+        }
+    }
+
     fn replaced<'t>(&self, text: &'t str, placeholders_stay: bool) -> (Cow<'t, str>, u64) {
         let finder = self.finder();
+        let named = |found: regex::Match<'t>| (found.range(), self.kind(finder, text, found.start(), found.as_str()));
+        let mut found: Vec<(Range<usize>, Option<Kind<'_>>)> = finder.any.find_iter(text).map(named).collect();
+        self.learn(found.iter().filter_map(|(at, kind)| Some(((*kind)?, &text[at.clone()]))));
+        let whole = found.len();
+        for piece in self.pieces.read().unwrap_or_else(PoisonError::into_inner).find(text) {
+            let after = found[..whole].partition_point(|(at, _)| at.end <= piece.start);
+            if found[..whole].get(after).is_none_or(|(at, _)| piece.end <= at.start) {
+                found.push((piece, Some(Kind::Shape("piece"))));
+            }
+        }
+        found.sort_by_key(|(at, _)| at.start);
         let mut masked = String::new();
         let (mut done, mut count) = (0, 0);
-        for found in finder.any.find_iter(text) {
-            let kind = self.kind(finder, text, found.start(), found.as_str());
+        for (at, kind) in found {
             if kind.is_none() && placeholders_stay {
                 continue;
             }
             count += u64::from(kind.is_some());
-            masked.push_str(&text[done..found.start()]);
-            masked.push_str(&self.placeholder(kind, found.as_str()));
-            done = found.end();
+            masked.push_str(&text[done..at.start]);
+            masked.push_str(&self.placeholder(kind, &text[at.clone()]));
+            done = at.end;
         }
         if done == 0 {
             return (Cow::Borrowed(text), 0);

@@ -289,7 +289,7 @@ impl Call for DiscoveredCall {
 fn answer(tool: &str, report: &CommandReport, cx: &ToolContext<'_>) -> Result<ToolOutput, ToolError> {
     let stdout = String::from_utf8_lossy(&report.stdout);
     if report.exit_code == Some(0) && report.stderr.is_empty() && !report.timed_out {
-        return Ok(ToolOutput::text(bound(&stdout, cx.limits), format!("Called {tool}")));
+        return Ok(ToolOutput::text(bound(&stdout, cx), format!("Called {tool}")));
     }
     let stderr = String::from_utf8_lossy(&report.stderr);
     let shown = |text: &str| if text.is_empty() { "(empty)".to_owned() } else { text.to_owned() };
@@ -305,7 +305,7 @@ fn answer(tool: &str, report: &CommandReport, cx: &ToolContext<'_>) -> Result<To
         number(report.exit_code),
         number(report.signal)
     );
-    let text = bound(&text, cx.limits);
+    let text = bound(&text, cx);
     match report.exit_code {
         Some(0) => Ok(ToolOutput::text(text, format!("Called {tool}"))),
         Some(_) | None => Err(ToolError::failed(text)),

@@ -98,6 +98,7 @@ impl Call for ReadCall {
             // A full output of this run is outside the workspace, in a directory that only this program writes.
             if let Some(output) = outputs::read(&cx.limits.outputs, &absolute) {
                 let output = output.map_err(|error| ToolError::failed(format!("Cannot access {shown}: {error}")))?;
+                cx.workspace.notice(&output);
                 let text = String::from_utf8_lossy(&output);
                 return Ok(ToolOutput::text(range(&text, self.offset, self.limit)?, shown));
             }

@@ -13,6 +13,7 @@ use super::{
     Call, CallFuture, CommandOutcome, Display, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named, whole,
 };
 use crate::model::Part;
+use crate::path::RelPath;
 use crate::policy::grant::Start;
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
@@ -87,7 +88,8 @@ impl Call for ShellCall {
             let shown = shown_command(&plan.start, &self.command);
             let directory = self.directory.as_deref().map_or("(root)".to_owned(), names::one_line);
             let text = render(&shown, &directory, &report, timeout);
-            let llm = bound::bound(&text, cx.limits);
+            notice_files(&text, grant, cx);
+            let llm = bound::bound(&text, cx);
             let display = match (report.stdout.is_empty(), report.stderr.is_empty()) {
                 (true, true) => ending(&report),
                 (true, false) => plain(&report.stderr),
@@ -108,6 +110,32 @@ impl Call for ShellCall {
             })
         })
     }
+}
+
+/// Shows the files that a command or its output names as a whole, where the output may hold a line of a private key:
+/// a part of a file does not say what it is a part of.
+fn notice_files(text: &str, grant: &Grant, cx: &ToolContext<'_>) {
+    const FILES: usize = 64;
+    const BYTES: u64 = 1 << 20;
+    const WORDS: usize = 10_000;
+    const LINE_OF_KEY: usize = 40;
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '+' || c == '/';
+    if !text.split(|c| !is_part(c)).any(|run| run.len() >= LINE_OF_KEY) {
+        return;
+    }
+    let may_read = grant.read_filter(cx.workspace.root().to_path_buf());
+    let words = text.split(|c: char| c.is_whitespace() || "'\":=,;()<>|".contains(c));
+    let paths: std::collections::BTreeSet<RelPath> = words
+        .filter(|word| (1..256).contains(&word.len()))
+        .take(WORDS)
+        .flat_map(|word| [Some(word), word.strip_prefix("a/"), word.strip_prefix("b/")])
+        .filter_map(|word| RelPath::new(word?.trim_start_matches("./")))
+        .collect();
+    let files =
+        paths.iter().filter(|path| may_read(path)).filter_map(|path| cx.workspace.entry_within(path, BYTES).ok());
+    files.filter(|file| file.content().is_some()).take(FILES).for_each(|file| {
+        cx.workspace.notice(file.content().unwrap_or_default());
+    });
 }
 
 /// The printed form of the command ran; if that is a list of words, the model's text says the same in fewer characters.

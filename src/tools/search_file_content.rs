@@ -144,6 +144,17 @@ impl Call for SearchCall {
             if found.lines.is_empty() {
                 return Ok(ToolOutput::text(format!("No matches found for pattern {place}."), "No matches found"));
             }
+            for (path, _) in &found.lines {
+                // A file that cannot be read again shows what was found.
+                let content = match &outside {
+                    Some(folder) => bounded::regular(&path.under(folder), names::MOST_BYTES).unwrap_or_default(),
+                    None => match cx.workspace.entry_within(path, names::MOST_BYTES) {
+                        Ok(entry) => entry.content().unwrap_or_default().to_vec(),
+                        Err(_) => continue,
+                    },
+                };
+                cx.workspace.notice(&content);
+            }
             Ok(listed(&found, most, (outside.as_deref(), &place)))
         })
     }

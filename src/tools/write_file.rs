@@ -74,6 +74,9 @@ impl Call for WriteCall {
                 Entry::Absent => (None, false),
                 Entry::Link { .. } => return Err(failed(WorkspaceError::NotAFile(self.path.clone()))),
             };
+            if let Some(content) = existing {
+                cx.workspace.notice(content);
+            }
             let old = existing.and_then(|content| Decoded::from_bytes(content));
             let file = old.clone().unwrap_or_else(Decoded::new_file);
             let given = given(cx.text_tools, &self, old.as_ref());

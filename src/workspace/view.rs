@@ -25,7 +25,11 @@ pub struct Workspace {
     made_by: RwLock<BTreeMap<RelPath, String>>,
     /// Changes of commands that were refused, since the last [`Workspace::take_refusals`].
     refusals: Mutex<Vec<(RelPath, String)>>,
+    noticing: OnceLock<Noticing>,
 }
+
+/// Sees the whole of a text of which the model may be shown a part.
+pub type Noticing = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
 /// Why the workspace refused or failed.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +85,7 @@ impl Workspace {
             trusted_ignores: OnceLock::new(),
             made_by: RwLock::default(),
             refusals: Mutex::default(),
+            noticing: OnceLock::new(),
         })
     }
 
@@ -100,6 +105,19 @@ impl Workspace {
             trusted_ignores: self.trusted_ignores.clone(),
             made_by: RwLock::default(),
             refusals: Mutex::default(),
+            noticing: OnceLock::new(),
+        }
+    }
+
+    /// Shows every file that a call reads to this as a whole; the first call counts.
+    pub fn show_to(&self, noticing: Noticing) {
+        let _first = self.noticing.set(noticing);
+    }
+
+    /// Shows a text as a whole, as part of it may be shown to the model.
+    pub fn notice(&self, text: &[u8]) {
+        if let Some(noticing) = self.noticing.get() {
+            noticing(text);
         }
     }
 
@@ -160,9 +178,15 @@ impl Workspace {
 
     /// Reads a file that the call declared to read.
     pub fn read(&self, grant: &Grant, given: &Path) -> Result<FileView, WorkspaceError> {
-        if let Some(outside) = grant.readable_outside(given) {
-            return self.read_outside(given, outside);
-        }
+        let view = match grant.readable_outside(given) {
+            Some(outside) => self.read_outside(given, outside)?,
+            None => self.read_inside(grant, given)?,
+        };
+        self.notice(&view.content);
+        Ok(view)
+    }
+
+    fn read_inside(&self, grant: &Grant, given: &Path) -> Result<FileView, WorkspaceError> {
         let path = grant.readable(given).ok_or_else(|| WorkspaceError::NotGranted(given.into()))?;
         match self.entry(path)? {
             Entry::File { content, executable } => Ok(FileView { path: path.clone(), content, executable }),

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::change::text::Decoded;
 use crate::policy::Policy;
 use crate::policy::redact::{self, Secrets};
 use crate::run::error::{Failure, SetupError};
 use crate::run::recipe::Active;
 use crate::secret::Secret;
 use crate::settings::Environment;
+use crate::workspace::Noticing;
 
 /// The secrets of a run.
 pub struct Masking {
@@ -28,6 +30,15 @@ impl Masking {
         let masked = Arc::clone(&secrets);
         let mask = Box::new(move |text| if redacts { redact::mask(&masked, text) } else { (text, 0) });
         Ok(Masking { secrets, mask, redacts })
+    }
+
+    /// Returns what learns secrets from whole texts of which the model may see a part.
+    pub fn noticing(&self) -> Noticing {
+        let secrets = Arc::clone(&self.secrets);
+        Arc::new(move |bytes| match std::str::from_utf8(bytes) {
+            Ok(text) => secrets.notice(text),
+            Err(_) => Decoded::from_bytes(bytes).iter().for_each(|decoded| secrets.notice(&decoded.text)),
+        })
     }
 
     /// Hides secrets in a text; existing placeholders are not altered.

@@ -3,12 +3,17 @@
 
 use std::path::Path;
 
-use crate::tools::ToolLimits;
+use crate::tools::{ToolContext, ToolLimits};
 use crate::workspace::outputs;
 
 /// Returns `text` if it is within the limits, else its first fifth and last four fifths at line borders, a marker
 /// that says what is missing between them, and the full copy under `limits.outputs`.
-pub fn bound(text: &str, limits: &ToolLimits) -> String {
+pub fn bound(text: &str, cx: &ToolContext<'_>) -> String {
+    cx.workspace.notice(text.as_bytes());
+    within(text, cx.limits)
+}
+
+fn within(text: &str, limits: &ToolLimits) -> String {
     let Some(cut) = cut(text, limits.output_chars, limits.output_lines) else { return text.to_owned() };
     let kept = match outputs::keep(&limits.outputs, text.as_bytes()) {
         Ok(path) => kept_at(&path),
@@ -88,7 +93,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let limits = ToolLimits { output_chars: 1000, output_lines: 5, ..crate::tools::tests::limits(folder.path()) };
         let text: String = (1..=10).map(|n| format!("line {n}\n")).collect();
-        let bounded = bound(&text, &limits).replace(&folder.path().display().to_string(), "OUT");
+        let bounded = within(&text, &limits).replace(&folder.path().display().to_string(), "OUT");
         insta::assert_snapshot!(bounded, @r"
         line 1
         ... [5 lines, 35 characters left out. The full output is in OUT/output-1.txt; read_file shows it.] ...
@@ -98,7 +103,7 @@ mod tests {
         line 10
         ");
         assert_eq!(std::fs::read_to_string(folder.path().join("output-1.txt")).unwrap(), text);
-        assert_eq!(bound("short", &limits), "short");
+        assert_eq!(within("short", &limits), "short");
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Call for McpCall {
 /// Cuts the texts to the run's limits.
 pub(super) fn bounded(parts: Vec<Part>, cx: &ToolContext<'_>) -> Vec<Part> {
     let cut = |part: Part| match part {
-        Part::Text(text) => Part::Text(bound::bound(&text, cx.limits)),
+        Part::Text(text) => Part::Text(bound::bound(&text, cx)),
         media @ Part::Media { .. } => media,
     };
     parts.into_iter().map(cut).collect()
