@@ -263,7 +263,7 @@ impl CommandRules for Answers<'_> {
     fn may_set(&self, variable: &str, value: &str) -> bool {
         let passes = |layer: &Layer| {
             let env = layer.rules.shell.env.as_ref();
-            env.is_some_and(|env| env.pass.iter().any(|known| names_setting(known, variable, value)))
+            env.is_some_and(|env| env.pass.iter().any(|known| names_setting(&known.0, variable, value)))
         };
         let narrows = |layer: &&Layer| layer.rules.shell.env.is_some() || layer.grants;
         is_harmless_variable(variable) || self.layers().filter(narrows).all(passes)

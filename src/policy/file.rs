@@ -11,7 +11,7 @@ use super::glob::Glob;
 use crate::base::{Diagnostic, Spanned, document::yaml};
 
 pub use batch::{BatchFile, ReposFile};
-pub use values::{Bytes, Changes, Delivery, Element, Extends, Hosts, TestCall, TimeLimit};
+pub use values::{Bytes, Changes, Delivery, Element, Extends, Hosts, PassedVariable, TestCall, TimeLimit};
 
 /// A policy file. In the policy that grants, an absent key allows nothing; in one that only restricts, it restricts
 /// nothing.
@@ -238,7 +238,7 @@ pub struct Shell {
 pub struct Env {
     /// Variables that commands inherit, and that a command line may set; `NAME=VALUE`: one that it may set to this value.
     #[serde(default)]
-    pub pass: Vec<String>,
+    pub pass: Vec<PassedVariable>,
     /// Variables that are set, with their values.
     #[serde(default)]
     pub set: BTreeMap<String, String>,

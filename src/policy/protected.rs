@@ -58,18 +58,21 @@ const PROTECTED: [&str; 7] = [
     // Version control and its hooks.
     ".git .gitmodules .gitattributes .lfsconfig .githooks .husky .huskyrc .hg .hgrc .jj .sl .svn .pre-commit-config.yaml \
      .pre-commit-hooks.yaml .overcommit.yml .overcommit captainhook.json grumphp.yml .lefthook prek.toml \
-     codeowners owners_aliases .mergify.yml .kodiak.toml .pullapprove.yml .bulldozer.yml .policy.yml .dependabot .renovaterc \
+     codeowners owners_aliases .ghooks.lua .rusty-hook.toml .mergify.yml .kodiak.toml .pullapprove.yml .bulldozer.yml bors.toml .reviewpad.yml .cm .gitstream .policy.yml .dependabot .renovaterc \
      .renovaterc.json .renovaterc.json5 renovate.json renovate.json5 .mergify .coderabbit.yaml .trunk",
     // Builds of a server.
     ".github .gitlab .gitea .forgejo .circleci .buildkite .woodpecker .semaphore .builds .tekton .teamcity .azure-pipelines .azuredevops \
      .harness .prow .zuul.d zuul.d .jenkins .screwdriver .pipelines .concourse .vela .taskcluster.yml .drone.star .drone.jsonnet \
      .cirrus.star .build.yml .build.yaml azure-pipelines jenkinsfile jenkinsfile.groovy jenkinsfile.ci jenkinsfile.cd jenkinsfile.pr \
      jenkinsfile.release jenkinsfile.nightly jenkinsfile.deploy wercker.yml .scrutinizer.yml codeship-services.yml codeship-steps.yml bitrise.yml \
-     codemagic.yaml codefresh.yml bamboo-specs netlify.toml amplify.yml heroku.yml",
+     codemagic.yaml codefresh.yml bamboo-specs netlify.toml amplify.yml heroku.yml .readthedocs.yaml .readthedocs.yml vercel.json render.yaml \
+     nixpacks.toml railway.toml railway.json .platform.app.yaml .platform .upsun .lagoon.yml .do \
+     apphosting.yaml .packit.yaml .packit.yml .copr ci_scripts .eas .rwx .depot .tangled .radicle .onedev-buildspec.yml .agola .ebextensions \
+     .restyled.yaml",
     // Editors, and machines made for one.
     ".vscode .vscode-server .idea .devcontainer .devcontainer.json .fleet .zed .nova .vs .theia .helix .lapce .idx .run .codesandbox \
      .stackblitzrc .externaltoolbuilders .exrc .vimrc .gvimrc .lvimrc .vim .nvimrc .nvim.lua .nvim .dir-locals.el .dir-locals-2.el .emacs \
-     .emacs.d .kakrc .gitpod .gitpod.yml .gitpod.dockerfile .replit replit.nix",
+     .emacs.d .kakrc hie.yaml .bsp buildserver.json rust-analyzer.toml .rust-analyzer.toml .gitpod .gitpod.yml .gitpod.dockerfile .replit replit.nix",
     // Assistants.
     ".qwen .mcp.json qwen.md agent.md agents.md agents.override.md agents.local.md .agents .agent claude.md claude.local.md .claude gemini.md .gemini \
      .codex .continue .cursor .cursorrules .windsurf .windsurfrules .clinerules .cline .roo .roorules .roomodes .kilocode .kilocodemodes \
@@ -77,20 +80,21 @@ const PROTECTED: [&str; 7] = [
      .tabnine .copilot .amp .factory .crush .crush.json crush.json crush.md .rules warp.md .warp .qoder .codebuddy codebuddy.md .iflow iflow.md \
      replit.md .sourcegraph",
     // Package managers, version managers and build tools, for what they load before all else.
-    ".npmrc .pypirc .pip pip.conf pip.ini .condarc .gemrc .bazelrc .bazeliskrc .bazelversion .jvmopts .sbtopts .sbtrc .pnpmfile.cjs .pnpmfile.mjs .tool-versions .mise .miserc.toml \
+    ".npmrc bunfig.toml .pnp.cjs .pnp.loader.mjs .buckconfig .python-version .python-versions .rvmrc .rbenv-vars hk.pkl .pypirc .pip pip.conf pip.ini .condarc .gemrc .bazelrc .bazeliskrc .bazelversion .jvmopts .sbtopts .sbtrc .pnpmfile.cjs .pnpmfile.mjs .tool-versions .mise .miserc.toml \
      .rtx.toml sitecustomize.py usercustomize.py .wgetrc .curlrc",
     // Shells, and what reads the environment from a directory.
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .bashenv .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .mkshrc \
-     .cshrc .tcshrc .login .logout .inputrc .direnvrc .direnv .devbox devbox.json shell.nix flake.nix .autoenv.zsh .autoenv .screenrc .tmux.conf",
+     .cshrc .tcshrc .login .logout .inputrc .direnvrc .direnv .devbox devbox.json shell.nix default.nix flake.nix flake.lock devenv.nix devenv.yaml devenv.lock .autoenv.zsh .autoenv .screenrc .tmux.conf",
     // Interpreters and debuggers.
-    ".gdbinit .lldbinit .pdbrc .pdbrc.py .pythonrc .pythonstartup .irbrc .pryrc .psqlrc .sqliterc .rprofile .renviron .ghci .iex.exs .erlang .noderc \
+    ".gdbinit .gdbearlyinit .perldb .byebugrc .jdbrc jupyter_server_config.py .lldbinit .pdbrc .pdbrc.py .pythonrc .pythonstartup .irbrc .pryrc .psqlrc .sqliterc .rprofile .renviron .ghci .iex.exs .erlang .noderc \
      .octaverc .ocamlinit .proverc .pdm-python",
 ];
 
 /// Beginnings and endings of more such names.
-const KINDS: [(&str, &str); 31] = [
+const KINDS: [(&str, &str); 32] = [
     (".aider", ""),
     (".huskyrc.", ""),
+    ("husky.config.", ""),
     (".simple-git-hooks.", ""),
     ("simple-git-hooks.", ""),
     (".yarnrc", ""),
@@ -127,10 +131,11 @@ const STEMS: &str = "appveyor.yml buildspec.yml cloudbuild.yaml lefthook.yml mis
     shippable.yml";
 
 /// Directories, and the protected names in them, perhaps with more after a mark; `*`: whatever begins so.
-const BELOW: [(&str, &str); 7] = [
+const BELOW: [(&str, &str); 8] = [
     (".mvn", "extensions.xml jvm.config maven.config"),
-    (".yarn", "plugins releases"),
+    (".yarn", "plugins releases sdks"),
     (".cargo", "config*"),
+    (".cargo-husky", "hooks"),
     (".bundle", "config"),
     ("mise", "config"),
     (".config", "mise fish direnv git gh pip nvim helix kak zed systemd autostart lefthook husky"),

@@ -132,7 +132,7 @@ impl Policy {
     /// Tells whether commands get this variable: every layer that grants or says something of variables names it.
     pub fn passes_variable(&self, name: &str) -> bool {
         let named = |layer: &Layer| {
-            layer.rules.shell.env.as_ref().is_some_and(|env| env.pass.iter().any(|passed| passed == name))
+            layer.rules.shell.env.as_ref().is_some_and(|env| env.pass.iter().any(|passed| passed.0 == name))
         };
         self.layers.iter().filter(|layer| layer.rules.shell.env.is_some() || layer.grants).all(named)
     }

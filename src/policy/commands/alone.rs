@@ -4,6 +4,7 @@ use crate::policy::decision::Denial;
 use crate::policy::file::{CommandRule, OperandKind, Options, PathKind};
 use crate::policy::names::base_name;
 use crate::policy::programs::table::{Call, Context, Out};
+use crate::policy::programs::words::is_address;
 use crate::policy::programs::{self, Word, begins_like_an_option};
 use crate::policy::rules::Rule;
 
@@ -58,6 +59,7 @@ fn arguments(call: &mut Call<'_>, rule: &CommandRule, words: &[Word], rest: &[Wo
                 }
                 (None, None) => return Err(format!("the option `{text}` is not listed")),
             };
+            names_a_file(&path.text)?;
             match kind {
                 PathKind::Read => call.read(&path),
                 PathKind::Write => call.write(&path),
@@ -100,13 +102,28 @@ fn operand(call: &mut Call<'_>, kind: Option<OperandKind>, word: &Word) -> Resul
         _ if text.len() > 1 && text.starts_with('@') => {
             return Err(format!("`{text}` may stand for the words in a file"));
         }
-        _ if text.contains("://") || text.starts_with("file:") => {
-            return Err(format!("`{text}` is an address, not a file"));
+        OperandKind::Read => {
+            names_a_file(text)?;
+            call.read(word);
         }
-        OperandKind::Read => call.read(word),
-        OperandKind::Write => call.write(word),
+        OperandKind::Write => {
+            names_a_file(text)?;
+            call.write(word);
+        }
     }
     Ok(())
+}
+
+// Some programs take an address where others take a file, and read `%2e` in a name as a dot.
+fn names_a_file(text: &str) -> Result<(), String> {
+    if is_address(text) {
+        return Err(format!("`{text}` is an address, not a file"));
+    }
+    let is_encoded = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    match text.split('%').skip(1).any(is_encoded) {
+        true => Err(format!("`{text}` may stand for another name")),
+        false => Ok(()),
+    }
 }
 
 /// Tells whether a rule says that a program without a table only reads its paths.

@@ -64,11 +64,19 @@ fn options<'w>(name: &str, table: &'static Table, words: &'w [Word]) -> Vec<(&'w
 }
 
 /// Returns the deny rule that names a word of a value as its program, and the word.
-fn denied_in<'l, 'v>(layer: &'l Layer, value: &'v str) -> Option<(&'l Rule<CommandRule>, &'v str)> {
+fn denied_in<'l>(layer: &'l Layer, value: &str) -> Option<(&'l Rule<CommandRule>, String)> {
     // `NAME=PROGRAM`: the name is none.
     let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
     let value = value.split_once('=').filter(|(name, _)| plain(name)).map_or(value, |(_, value)| value);
-    let parts = value.split(|c: char| c.is_whitespace() || ";&|()<>'\"`${}=,:!\\".contains(c));
+    // A shell takes quotes out of a word, TOML writes letters as numbers.
+    if let Some(rule) =
+        layer.rules.shell.deny.first().filter(|_| ["\\u", "\\U", "\\x"].iter().any(|escape| value.contains(escape)))
+    {
+        return Some((rule, value.to_owned()));
+    }
+    let unquoted = value.replace(['\'', '"', '\\'], "");
+    let marks = |c: char| c.is_whitespace() || ";&|()<>'\"`${}=,:!\\".contains(c);
+    let parts = value.split(marks).chain(unquoted.split(marks));
     // After `https:` is the name of a host.
     let is_address = value.contains("://");
     let mut programs = parts.filter(|part| !(part.is_empty() || is_address && part.starts_with("//")));
@@ -79,7 +87,7 @@ fn denied_in<'l, 'v>(layer: &'l Layer, value: &'v str) -> Option<(&'l Rule<Comma
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.') && !rest[1..].contains('.'))
         };
         let rule = layer.rules.shell.deny.iter().find(|rule| rule.value.cmd[0].0.iter().any(is))?;
-        Some((rule, part))
+        Some((rule, part.to_owned()))
     })
 }
 
@@ -112,6 +120,8 @@ mod tests {
             "cargo rustc -- -C linker=evil",
             "cargo clippy -- -Clinker=evil",
             "cargo --config target.x.linker='evil' build",
+            "cargo --config target.x.linker='ev\\u0069l' build",
+            "npm --script-shell=ev\"\"il run x",
             "mvn -Dtool.program=evil test",
             "gradle -Pcmd=evil run",
             "gradle --args=evil run",

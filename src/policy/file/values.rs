@@ -67,6 +67,10 @@ pub enum TestCall {
     Tool(String, Value),
 }
 
+/// A variable that commands inherit: `NAME`, or `NAME=VALUE`.
+#[derive(Debug, Clone, PartialEq, Eq, schemars::JsonSchema)]
+pub struct PassedVariable(pub String);
+
 /// A size such as `2MiB`; the unit is required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, schemars::JsonSchema)]
 pub struct Bytes(pub u64);
@@ -119,6 +123,16 @@ macro_rules! text_or {
         }
     };
 }
+
+text_or!(PassedVariable, "the name of a variable, or NAME=VALUE", |text| {
+    let name = text.split_once('=').map_or(text, |(name, _)| name);
+    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    match is_name {
+        true => Ok(PassedVariable(text.to_owned())),
+        false => Err(format!("`{text}`: write the name of a variable, or `NAME=VALUE`")),
+    }
+});
 
 text_or!(
     Element,

@@ -24,7 +24,7 @@ pub(crate) mod text;
 pub(crate) mod unknown;
 pub(crate) mod untabled;
 mod word;
-mod words;
+pub(crate) mod words;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -72,9 +72,11 @@ impl Call<'_> {
             let rest = attached.iter().chain(&words[at..]).cloned().collect();
             return self.rest(spec, rest).map(|()| words.len());
         }
+        // After `=` there are no more values, but where yargs reads the words.
+        let is_single = attached.is_some() && table.style != Style::Last;
         let value = self.value(table, spec, (name, attached), words, &mut at)?;
         self.option(spec, name, value)?;
-        self.further_values(spec, name, words, at)
+        if is_single { Ok(at) } else { self.further_values(spec, name, words, at) }
     }
 
     // The option of a long name, which may be abbreviated where the program takes that.
@@ -303,6 +305,9 @@ impl Call<'_> {
             'R' => self.read(value),
             'F' => return Err(self.deny(format!("the files that `{name}` lists are not known"))),
             'T' => self.read_tree(value, false),
+            'W' | 'O' if super::words::is_address(&value.text) => {
+                return Err(self.deny(format!("`{}` is an address, not a file", value.text)));
+            }
             'W' if value.text == "/dev/null" => {}
             'W' => self.write(value),
             'O' => {

@@ -16,8 +16,18 @@ pub(super) fn refused(program: &str, word: &str) -> Option<String> {
     if runs_program(program, word) {
         return Some(format!("`{word}` runs a program"));
     }
+    if named("curl curlie", program) && makes_names(word) {
+        return Some(format!("curl makes other names of `{word}`"));
+    }
     let lists = is_listed_option(&LISTS, program, word) || is_list_of_7z(program, word) || is_playlist(program, word);
     lists.then(|| format!("the files that `{word}` names are not known"))
+}
+
+// curl expands `[1-3]` and `{a,b}` in addresses and in names of uploads, and `#1` in names of outputs.
+fn makes_names(word: &str) -> bool {
+    let numbered = word.split('#').skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let is_text = word.contains(['"', ' ', ':']) || word.starts_with('[');
+    word.starts_with("--proto-d") || !word.contains("://") && (numbered || !is_text && word.contains(['[', '{']))
 }
 
 // A playlist names further files.

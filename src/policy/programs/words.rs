@@ -10,7 +10,7 @@ use super::table::{Call, Dashes, Table};
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
-use crate::policy::names::named;
+use crate::policy::names::{base_name, named};
 use crate::policy::paths::{Place, walk};
 use crate::policy::protected::{braces, names_secret};
 
@@ -18,7 +18,13 @@ use crate::policy::protected::{braces, names_secret};
 const TAKE_TAGS: &str = "-t --tag --tags -g --grep --testNamePattern --test-name-pattern --group --exclude-group --exclude-tag --exclude-tags";
 
 /// What an address begins with, where a path would be meant otherwise.
-const SCHEMES: [&str; 10] = ["data", "npm", "jsr", "file", "blob", "http", "https", "node", "github", "git"];
+const SCHEMES: [&str; 11] = ["data", "npm", "jsr", "file", "blob", "http", "https", "ftp", "node", "github", "git"];
+
+/// Tells whether a word is an address where a file may be meant.
+pub(crate) fn is_address(text: &str) -> bool {
+    let known = |scheme: &str| SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme));
+    text.split_once(':').is_some_and(|(scheme, rest)| rest.starts_with("//") || known(scheme))
+}
 
 impl Call<'_> {
     // A file or directory of the project, and perhaps a place in it.
@@ -29,8 +35,7 @@ impl Call<'_> {
                 .deny(format!("`{text}` may stand for the words in a file"))
                 .hint("write the words themselves"));
         }
-        let scheme = |(scheme, rest): (&str, &str)| rest.starts_with("//") || SCHEMES.contains(&scheme);
-        if text.split_once(':').is_some_and(scheme) {
+        if is_address(text) {
             return Err(self.deny(format!("`{text}` is an address, not a file")).hint("name a file of the workspace"));
         }
         let is_name = |name: &str| {
@@ -287,12 +292,18 @@ impl Call<'_> {
         let known = match choices {
             "" => !word.text.contains(['/', '.', '@', '\\']),
             choices => {
-                let (names, settings) = word.text.split_once(';').unwrap_or((&word.text, ""));
+                // A logger of dotnet has its settings behind the name.
+                let has_settings = base_name(&self.words[0].text) == "dotnet";
+                let parts = word.text.split_once(';').filter(|_| has_settings);
+                let (names, settings) = parts.unwrap_or((&word.text, ""));
                 names.split(',').all(|name| is_listed(choices.split('|'), name))
                     && !settings.contains(['/', '\\'])
                     && !settings.contains("..")
             }
         };
+        if word.text.contains(char::is_control) {
+            return Err(self.deny(format!("the value of `{option}` has a line break or another control character")));
+        }
         if known && word.literal {
             return Ok(());
         }

@@ -107,7 +107,7 @@ impl SandboxLauncher {
             disk: &Disk,
             read_system: self.place.policy.read_system().into_iter().map(PathBuf::from).collect(),
             names: Names::of_the_system(),
-            env_pass: env.pass,
+            env_pass: env.pass.into_iter().map(|passed| passed.0).collect(),
             env_set: env.set.into_iter().collect(),
         });
         let sandbox = Arc::new(sandbox.map_err(|error| error.to_string())?);

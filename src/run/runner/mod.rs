@@ -155,7 +155,7 @@ impl Runner {
             disk: &Disk,
             read_system: self.options.policy.read_system().into_iter().map(PathBuf::from).collect(),
             names: Names::of_the_system(),
-            env_pass: env.pass,
+            env_pass: env.pass.into_iter().map(|passed| passed.0).collect(),
             env_set: env.set.into_iter().collect(),
         })?;
         Ok(self.sandbox.get_or_init(|| sandbox))

@@ -40,8 +40,8 @@ pub(super) const TABLES: &[Table] = &[
         names: "prisma",
         options: "-v,--version -h,--help",
         subcommands: &[Table {
-            names: "generate validate format version",
-            options: "--schema=R --no-hints --no-engine --check -h,--help !--generator=P !--config=R",
+            names: "generate validate version",
+            options: "--schema=R --no-hints --no-engine -h,--help !--generator=P !--config=R",
             operands: Operands::None,
             ..YARGS
         }],

@@ -303,7 +303,7 @@ pub(super) const TABLES: &[Table] = &[
         names: "cppcheck",
         options: "--enable=D --disable=D --std=D --error-exitcode=D --suppress=D --inline-suppr -q,--quiet -j=D -f,--force --xml --xml-version=D --output-file=W \
             --template={gcc|vs|cppcheck1|edit} --platform={unix32|unix64|win32A|win32W|win64|native|unspecified} --language=D -x=D -I=V -i=V -D=D -U=D --max-configs=D \
-            --inconclusive --check-level=D --safety --report-progress --verbose -v --version -h,--help --project=R --suppressions-list=R --cppcheck-build-dir=O \
+            --inconclusive --check-level=D --safety --report-progress --verbose -v --version -h,--help --project={compile_commands.json} --suppressions-list=R --cppcheck-build-dir=O \
             !--addon=P !--addon-python=P !--clang=?P !--library=P !--config-exclude=L !--file-list=F !--includes-file=F !--rule=P !--rule-file=R !--plist-output=O",
         ..TOOL
     },

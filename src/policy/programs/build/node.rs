@@ -49,7 +49,7 @@ const YARN: Table = Table { style: Style::First, ..SCRIPT };
 
 const DENO: &str = "-A,--allow-all -R,--allow-read=?D -W,--allow-write=?D -N,--allow-net=?D -E,--allow-env=?D -S,--allow-sys=?D --allow-run=?D --allow-ffi=?D --allow-hrtime --no-prompt -P,--permission-set=?N \
     --check --no-check=?D --coverage=?I --filter=D --fail-fast=?D --parallel -q,--quiet --doc --junit-path=W --reporter={pretty|dot|junit|tap} --shuffle=?D --no-run --trace-leaks --trace-ops \
-    --permit-no-files --ignore=D --clean --all --json --rules --rules-tags=D --rules-include=D --rules-exclude=D --fix --ext=D --line-width=D --indent-width=D --single-quote --no-semicolons \
+    --permit-no-files --ignore=?D --clean --all --json --rules --rules-tags=?D --rules-include=?D --rules-exclude=?D --fix --ext=D --line-width=D --indent-width=D --single-quote --no-semicolons \
     --use-tabs --prose-wrap=D --options-line-width=D --unstable --unstable-kv --unstable-sloppy-imports --unstable-net --unstable-temporal --node-modules-dir=?D --cached-only --frozen=?D --hide-stacktraces \
     --allow-import=?D --no-lock --no-remote --no-npm --compact --private --html --lint --sourcemap --recursive \
     !-c,--config=R !--import-map=R !--cert=R !--lock=R !-r,--reload=?P !--preload=R !--env-file=?R !--location=P !--v8-flags=P !--inspect=?P !--output=O";
@@ -276,13 +276,15 @@ fn mocha(call: &mut Call<'_>) -> Result<(), Denial> {
 /// than text. Versions differ: some put each word in double quotes, some only those with a space, some none.
 pub(in crate::policy::programs) fn refuse_shell_text(call: &Call<'_>, words: &[Word]) -> Result<(), Denial> {
     let program = base_name(&call.words[0].text);
-    if !named("npm npx pnpm pnpx yarn yarnpkg bun deno", program) {
+    const STARTERS: &str =
+        "npm npx pnpm pnpx yarn yarnpkg bun deno turbo nx lerna pdm run-s run-p npm-run-all npm-run-all2";
+    if !named(STARTERS, program) {
         return Ok(());
     }
     let quotes = program == "npx" || ["npm exec", "npm x"].contains(&call.name.as_str());
     let is_code = |word: &&Word| {
         let text = word.text.as_str();
-        let is_quoted = quotes || !matches!(program, "bun" | "deno") && text.contains(' ');
+        let is_quoted = quotes || !matches!(program, "bun" | "deno" | "pdm") && text.contains(' ');
         ["$(", "`", "\\\""].iter().any(|mark| text.contains(mark))
             || text.ends_with('\\')
             || !is_quoted && text.contains([';', '|', '&', '<', '>', '\n'])

@@ -161,7 +161,13 @@ pub(super) const TABLES: &[Table] = &[
                 dashes: Dashes::Passed,
                 ..TOOL
             },
-            Table { names: "csharpier", options: "--check", operands: Operands::WrittenWithout("--check"), ..TOOL },
+            Table {
+                names: "csharpier",
+                options: "--check",
+                operands: Operands::WrittenWithout("--check"),
+                special: Some(csharpier),
+                ..TOOL
+            },
         ],
         ..GROUP
     },
@@ -290,7 +296,7 @@ pub(super) const TABLES: &[Table] = &[
         names: "phpunit pest paratest",
         options: "--filter=D --exclude-filter=D --group=A --exclude-group=A --testsuite=D --exclude-testsuite=D --testdox --no-testdox --colors=?D --no-coverage --stop-on-failure --stop-on-error --stop-on-defect --stop-on-warning --stop-on-risky --stop-on-skipped --stop-on-incomplete --list-tests --list-suites --list-groups -v,--verbose --debug --no-progress --no-results --no-output \
             --order-by=D --random-order --random-order-seed=D --fail-on-warning --fail-on-risky --fail-on-skipped --fail-on-incomplete --fail-on-deprecation --fail-on-notice --fail-on-empty-test-suite --do-not-cache-result --cache-result --display-deprecations --display-warnings --display-notices --display-skipped --display-incomplete --display-errors --display-all-issues --dont-report-useless-tests \
-            --repeat=D --teamcity --coverage-text=?W --covers=D --uses=D --disallow-test-output --process-isolation --columns=D --reverse-list --no-extensions --version -h,--help --parallel --processes=D -p=D --compact --bail --retry --dirty --ci --coverage --min=D --type-coverage --profile --todos --mutate --shard=D \
+            --repeat=D --teamcity --coverage-text=?W --covers=D --uses=D --disallow-test-output --process-isolation --columns=D --reverse-list --no-extensions --version -h,--help --parallel --processes=D -p=?D --compact --bail --retry --dirty --ci --coverage --min=D --type-coverage --profile --todos --mutate --shard=D \
             --log-junit=W --testdox-html=W --testdox-text=W --coverage-html=O --coverage-clover=W --coverage-xml=O --coverage-cobertura=W --coverage-filter=L --log-teamcity=W --test-suffix=D --strict-coverage --no-logging --path-coverage --disable-coverage-ignore \
             -c,--configuration={phpunit.xml|phpunit.xml.dist|phpunit.dist.xml} !--bootstrap=R !--include-path=L !-d=P !--printer=P !--extension=P !--loader=P !--no-configuration !--cache-directory=O !--generate-configuration !--migrate-configuration !--prepend=R !--coverage-php=W !--runner=P !$--passthru-php=P",
         ..TOOL
@@ -298,7 +304,7 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "phpstan php-cs-fixer pint rector infection",
         options: "--memory-limit=D --error-format=D --no-progress --level,-l=D --ansi --no-ansi -q,--quiet -n,--no-interaction -v,--verbose -vv -vvv --debug --xdebug -V,--version -h,--help --threads=D --no-diff --diff -s -p \
-            --parallel=D --dry-run --using-cache=D --allow-risky=D --rules=A --path-mode=D --format=D --output-format=D --show-progress=D --test --dirty --preset={laravel|psr12|per|symfony|empty} --stop-on-violation --clear-cache --repair --sequential \
+            --parallel=?D --dry-run --using-cache=D --allow-risky=D --rules=A --path-mode=D --format=D --output-format=D --show-progress=D --test --dirty --preset={laravel|psr12|per|symfony|empty} --stop-on-violation --clear-cache --repair --sequential \
             --min-msi=D --min-covered-msi=D --generate-baseline=?W --allow-empty-baseline --use-baseline=R --pro --fail-without-result-cache --no-cache \
             -c,--config,--configuration={phpstan.neon|phpstan.neon.dist|phpstan.dist.neon|.php-cs-fixer.*|.php-cs-fixer.dist.php|pint.json|rector.php} !-a,--autoload-file=R !--bootstrap=R !-d=P !--init !--test-framework-options=P !$--initial-tests-php-options=P",
         operands: Operands::Special,
@@ -432,6 +438,16 @@ fn properties(call: &Call<'_>) -> Result<(), Denial> {
         }
     }
     Ok(())
+}
+
+// Its other subcommands serve, or do what is not known; before version 1 it had none.
+fn csharpier(call: &mut Call<'_>) -> Result<(), Denial> {
+    match call.operands.first().cloned() {
+        Some(word) if !named("format check", &word.text) && call.node(&word.text)?.is_none() => {
+            Err(call.deny(format!("`{}` is neither `format`, `check` nor a file or folder", word.text)))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn dotnet_run(call: &mut Call<'_>) -> Result<(), Denial> {

@@ -344,6 +344,12 @@ fn module_alone(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 fn uv_run(call: &mut Call<'_>) -> Result<(), Denial> {
+    // A file or folder of that name is taken for the interpreter.
+    for python in call.values("-p") {
+        if call.node(&python.text)?.is_some() {
+            return Err(call.deny(format!("`{}` is a file of the workspace, which it would start", python.text)));
+        }
+    }
     if call.has("-m") { module_alone(call) } else { Ok(()) }
 }
 
@@ -375,7 +381,7 @@ fn only_known(call: &mut Call<'_>) -> Result<(), Denial> {
     if let Some(name) = chosen.into_iter().find(publishes).filter(|_| !call.is_open()) {
         return Err(call.deny(format!("`{}` may do more than to build and test", name.text)));
     }
-    let known = ["run", "r", "run-parallel", "p", "list", "l", "config", "c", "depends", "d", "quickstart"];
+    let known = ["run", "r", "run-parallel", "p", "list", "l", "config", "c", "depends"];
     match call.operands.iter().find(|word| !known.contains(&word.text.as_str())) {
         Some(word) if !call.is_open() => {
             Err(call.deny(format!("`{}` before `--` is not known to be harmless", word.text)))
