@@ -47,6 +47,7 @@ mod kept_by_git;
 mod kept_runs;
 mod killed_runs;
 mod language;
+mod language_check;
 #[cfg(target_os = "linux")]
 mod led_astray;
 

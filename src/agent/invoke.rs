@@ -1,5 +1,6 @@
 //! Handles the calls of one turn: looks up, validates, judges and runs each, and answers each exactly once.
 
+mod language_check;
 mod prepare;
 mod questions;
 
@@ -316,16 +317,17 @@ impl<'a> Invoker<'a> {
                 }
             }
             (CallState::Ready { call: ready, grant, arguments, .. }, _) => {
-                let (workspace, name) = (self.context.workspace, &prepared.name);
+                let workspace = self.context.workspace;
                 let (before, _of_others) = (workspace.changes(), workspace.take_refusals());
                 let traced = self.traced(prepared.call);
                 let outcome = ready.run(&grant, &ToolContext { traced: &traced, ..self.context }).await;
                 let changed = emit_changes(&before, &workspace.changes(), turn.emit);
-                workspace.note_maker(changed, &format!("{name}: {}", prepared.about));
+                workspace.note_maker(changed.iter().cloned(), &format!("{}: {}", prepared.name, prepared.about));
                 let refused = taken_back(&workspace.take_refusals()).or_else(|| while_running(&outcome));
                 if let Some(decision) = refused {
                     prepared.deny(&decision, Value::Object(arguments), account, turn);
                 }
+                let outcome = self.with_language_check(&prepared.name, outcome, (&changed, &before), turn).await;
                 tell_hooks(self.hooks, &prepared.name, &prepared.input, &traced, outcome).await
             }
         };

@@ -1,0 +1,165 @@
+//! Lets a language's own program check the syntax of a file that a call has just written, where the policy allows it.
+
+use std::time::Duration;
+
+use super::{Invoker, TurnContext};
+use crate::agent::events::{millis, shown};
+use crate::change::{ChangeSet, Entry};
+use crate::event::Event;
+use crate::model::Part;
+use crate::path::RelPath;
+use crate::policy::Access;
+use crate::tool_name::ToolId;
+use crate::tools::command::{CommandReport, CommandRequest};
+use crate::tools::{ToolError, ToolOutput};
+
+/// How long a check may take; one that takes longer says nothing.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The largest file that is checked, in bytes.
+const MOST_BYTES: usize = 256 << 10;
+
+/// How an answer about a broken file ends.
+const CORRECT_IT: &str = "Correct it.";
+
+/// Bytes of what the check says.
+const SHOWN: usize = 600;
+
+/// Endings, the command that checks such a file, and what it says of text that is none of its language.
+const CHECKS: [(&str, &str, &[&str]); 6] = [
+    ("py", "python3 -m py_compile", &["SyntaxError", "IndentationError", "TabError"]),
+    ("js mjs cjs", "node --check", &["SyntaxError"]),
+    ("sh bash", "bash -n", &["syntax error", "unexpected"]),
+    ("rb", "ruby -c", &["syntax error", "SyntaxError"]),
+    ("php", "php -l", &["Parse error", "syntax error"]),
+    ("go", "gofmt -e -l", &["expected", "not terminated", "illegal"]),
+];
+
+/// What `node --check` says of a module that it takes for a script.
+const NOT_A_SCRIPT: [&str; 3] = ["outside a module", "Unexpected token 'export'", "await is only valid"];
+
+impl Invoker<'_> {
+    /// Adds to the answer of a call that wrote a file what its language's own check says of it.
+    pub(super) async fn with_language_check(
+        &self,
+        name: &str,
+        outcome: Result<ToolOutput, ToolError>,
+        (changed, before): (&[RelPath], &ChangeSet),
+        turn: TurnContext<'_>,
+    ) -> Result<ToolOutput, ToolError> {
+        let mut output = outcome?;
+        // Our own readers have found what is wrong with a file that they know.
+        let is_known = shown(&output.llm_content).contains(CORRECT_IT);
+        if [ToolId::Edit, ToolId::WriteFile].iter().any(|tool| tool.name() == name)
+            && !is_known
+            && let Some(fault) = self.language_fault(changed, before, turn).await
+        {
+            output.llm_content.push(Part::Text(fault));
+        }
+        Ok(output)
+    }
+
+    /// Returns what the model reads of a file that its language's own check refuses now and did not before this call.
+    async fn language_fault(&self, changed: &[RelPath], before: &ChangeSet, turn: TurnContext<'_>) -> Option<String> {
+        let [path] = changed else { return None };
+        let (command, marks) = command_of(path)?;
+        let workspace = self.context.workspace;
+        let now = workspace.changes();
+        let after = now.get(path)?.after.content()?;
+        if after.is_empty() || after.len() > MOST_BYTES {
+            return None;
+        }
+        let report = self.check_with(&command).await;
+        // Whatever the check wrote, as a cache, is no part of the change.
+        workspace.take_back(now.clone());
+        let report = report?;
+        let said = refusal(&report, marks)?;
+        let was_there =
+            before.get(path).map_or_else(|| now.get(path).map(|change| &change.before), |old| Some(&old.after));
+        let was_there = was_there.is_some_and(|entry| *entry != Entry::Absent);
+        if was_there {
+            workspace.take_back(before.clone());
+            let earlier = self.check_with(&command).await;
+            workspace.take_back(now);
+            if earlier.is_none_or(|report| report.exit_code != Some(0)) {
+                return None;
+            }
+        }
+        (turn.emit)(Event::Command {
+            argv: report.argv.clone(),
+            exit_code: report.exit_code,
+            duration_ms: millis(report.duration),
+            sandboxed: report.sandboxed,
+        });
+        let since = if was_there { ", which passed before this change," } else { "" };
+        Some(format!("\n`{command}`{since} says:\n{said}\n{CORRECT_IT}"))
+    }
+
+    /// Runs a check; `None` if the policy does not allow it, or it did not end.
+    async fn check_with(&self, command: &str) -> Option<CommandReport> {
+        let access = Access::Run { command: command.to_owned(), directory: None };
+        let (_, grant) = self.judge.authorize(ToolId::RunShellCommand.name(), &[access]);
+        let request = CommandRequest { timeout: TIMEOUT, ..CommandRequest::default() };
+        let report = self.context.runner.run(grant?.command()?, request).await.ok();
+        let _its_own = self.context.workspace.take_refusals();
+        report.filter(|report| !report.timed_out)
+    }
+}
+
+/// Returns the command that checks a file, and the marks of its refusals; `None` where there is none, or the name would need
+/// quotes.
+fn command_of(path: &RelPath) -> Option<(String, &'static [&'static str])> {
+    let ending = path.as_path().extension()?.to_str()?;
+    let name = path.as_path().to_str()?;
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte));
+    let (_, command, marks) = CHECKS.iter().find(|(endings, ..)| endings.split(' ').any(|known| known == ending))?;
+    (is_plain && !name.starts_with('-')).then(|| (format!("{command} {name}"), *marks))
+}
+
+/// Returns what a check says of a syntax error; `None` if it passed, or failed for another reason.
+fn refusal(report: &CommandReport, marks: &[&str]) -> Option<String> {
+    if report.exit_code.is_none_or(|code| code == 0 || code >= 126) {
+        return None;
+    }
+    let said = [&report.stdout, &report.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat();
+    if !marks.iter().any(|mark| said.contains(mark)) || NOT_A_SCRIPT.iter().any(|words| said.contains(words)) {
+        return None;
+    }
+    let lines = said
+        .lines()
+        .filter(|line| !line.trim().is_empty() && !line.starts_with("    at ") && !line.starts_with("Node.js"));
+    let said = lines.collect::<Vec<_>>().join("\n");
+    Some(said[..said.floor_char_boundary(SHOWN)].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_name_has_its_command() {
+        let command = |path: &str| command_of(&RelPath::new(path).unwrap()).map(|(command, _)| command);
+        assert_eq!(command("src/a.py").as_deref(), Some("python3 -m py_compile src/a.py"));
+        assert_eq!(command("a.mjs").as_deref(), Some("node --check a.mjs"));
+        for path in ["a.rs", "a", "a b.py", "-c.py", "a$(x).sh"] {
+            assert_eq!(command(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn only_a_syntax_error_is_a_refusal() {
+        let report = |code: i32, text: &str| CommandReport {
+            exit_code: Some(code),
+            stderr: text.as_bytes().to_vec(),
+            ..CommandReport::default()
+        };
+        let said = "/w/a.js:1\nx = ;\n    ^\n\nSyntaxError: Unexpected token ';'\n    at wrapSafe (x)\n\nNode.js v20\n";
+        let shown = "/w/a.js:1\nx = ;\n    ^\nSyntaxError: Unexpected token ';'";
+        assert_eq!(refusal(&report(1, said), &["SyntaxError"]).as_deref(), Some(shown));
+        assert_eq!(refusal(&report(0, said), &["SyntaxError"]), None);
+        assert_eq!(refusal(&report(127, said), &["SyntaxError"]), None);
+        assert_eq!(refusal(&report(1, "out of memory"), &["SyntaxError"]), None);
+        let module = "SyntaxError: Cannot use import statement outside a module";
+        assert_eq!(refusal(&report(1, module), &["SyntaxError"]), None);
+    }
+}

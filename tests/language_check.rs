@@ -1,0 +1,55 @@
+//! Tests that a language's own check of a file that was just written tells the model of an error, where the policy allows it.
+
+use serde_json::json;
+
+use crate::support::{Project, Reply, call, say};
+
+const OPEN_IF: &str = "if true; then echo x\n";
+
+fn write(content: &str) -> Reply {
+    call("write_file", json!({"file_path": "a.sh", "content": content}))
+}
+
+/// The answers to the calls, as the model reads them, and the outcome.
+fn answers(project: Project, calls: Vec<Reply>, policy: &str) -> (Vec<String>, crate::support::Outcome) {
+    let project = project.model(calls.into_iter().chain([say("done"), say("done")]));
+    let outcome = project.run(&["--policy", policy, "go"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let request = project.server().requests().last().cloned().unwrap();
+    let told = |message: &serde_json::Value| message["role"] == "tool";
+    let messages = request["messages"].as_array().unwrap().iter().filter(|message| told(message));
+    (messages.map(|message| message["content"].to_string()).collect(), outcome)
+}
+
+#[test]
+fn a_script_that_does_not_parse_is_told_with_its_place() {
+    let project = Project::new().file("b.txt", "x\n").git();
+    let (told, outcome) = answers(project, vec![write(OPEN_IF), write("echo x\n")], "builtin:ci-dev");
+    assert!(told[0].contains("`bash -n a.sh` says:") && told[0].contains("line 2"), "{told:?}");
+    assert!(told[0].contains("Correct it."));
+    assert!(!told[1].contains("bash -n"), "{told:?}");
+    assert_eq!(outcome.result["changes"]["files"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_file_that_did_not_parse_before_is_not_spoken_of() {
+    let project = Project::new().file("a.sh", OPEN_IF).git();
+    let calls = vec![
+        call("edit", json!({"file_path": "a.sh", "old_string": "echo x", "new_string": "echo y"})),
+        call("edit", json!({"file_path": "a.sh", "old_string": "echo y", "new_string": "echo y; fi"})),
+        call("edit", json!({"file_path": "a.sh", "old_string": "; fi", "new_string": ""})),
+    ];
+    let (told, outcome) = answers(project, calls, "builtin:ci-dev");
+    assert!(!told[0].contains("bash -n") && !told[1].contains("bash -n"), "{told:?}");
+    assert!(told[2].contains("`bash -n a.sh`, which passed before this change, says:"), "{told:?}");
+    let patch = outcome.result["changes"]["patch"].as_str().unwrap();
+    assert!(patch.contains("+if true; then echo y\n"), "the changes are the model's: {patch}");
+}
+
+#[test]
+fn nothing_runs_that_the_policy_does_not_allow() {
+    let project = Project::new().file("b.txt", "x\n").git();
+    let (told, outcome) = answers(project, vec![write(OPEN_IF)], "builtin:edit");
+    assert!(!told[0].contains("bash -n"), "{told:?}");
+    assert_eq!(outcome.result["permission_denials"], json!([]));
+}
