@@ -367,3 +367,43 @@ fn a_range_of_a_file_and_a_cut_line_show_no_part_of_a_secret() {
     assert!(sent.contains("truncated]") && !sent.contains(&token[..20]));
     assert!(lines.iter().all(|line| !sent.contains(&line[10..30])));
 }
+
+#[test]
+fn a_key_is_masked_between_signs_of_diffs_and_comments_and_a_cut_value_is_not_shown() {
+    let (text, lines) = file_with_a_key();
+    let commented: String = text.lines().map(|line| format!("-- {line}\n")).collect();
+    let password = "kX9!vB2@qL7#mN4$wR8%tY3^zP6&aaQ1";
+    let long = format!("{}{password} more\n", "x ".repeat(990));
+    let project = Project::new().file("gone.py", text).file("a.sql", commented).file("long.txt", long).git();
+    let project = project.env("MY_PASSWORD", password).model([
+        call("read_file", json!({"file_path": "a.sql"})),
+        call("run_shell_command", json!({"command": "git diff HEAD"})),
+        call("run_shell_command", json!({"command": "grep -n -A3 BEGIN a.sql", "directory": "."})),
+        call("read_file", json!({"file_path": "long.txt"})),
+        say("done"),
+    ]);
+    std::fs::remove_file(project.root().join("gone.py")).unwrap();
+    let outcome = project.run(&["look"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let sent = serde_json::to_string(&project.server().requests()).unwrap();
+    assert!(lines.iter().all(|line| !sent.contains(&line[10..30])));
+    assert!(sent.contains("truncated]") && !sent.contains(&password[..12]));
+}
+
+#[test]
+fn a_placeholder_of_an_earlier_run_is_not_written_into_a_file() {
+    let token = format!("ghp_{}", "a1B2c3D4e5".repeat(4));
+    let project = Project::new().file("t.txt", format!("tok = {token}\n")).git();
+    let project = project.model([
+        call("read_file", json!({"file_path": "t.txt"})),
+        say("read"),
+        call("write_file", json!({"file_path": "t.txt", "content": "tok = [redacted:github-token-1]\nx\n"})),
+        say("done"),
+        say("done"),
+    ]);
+    assert_eq!(project.run(&["read t.txt"]).code, 0);
+    let outcome = project.run(&["--continue", "--apply", "write it"]);
+    assert!(project.read("t.txt").contains(&token), "{}", outcome.stderr);
+    let answers = project.server().requests().last().unwrap().to_string();
+    assert!(answers.contains("read the file again"), "{answers}");
+}

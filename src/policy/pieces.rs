@@ -1,4 +1,5 @@
-//! Recognises long pieces of secrets: a line of a private key, or a token that a bounded display has cut.
+//! Recognises pieces of private keys: a range of a file, a match of a search and the context of a diff show lines of a key
+//! without what begins and ends it.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -6,146 +7,231 @@ use std::ops::Range;
 /// The shortest piece that is recognised, in bytes.
 const SHORTEST_PIECE: usize = 16;
 
-/// The most bytes of secrets whose pieces are remembered; what comes later is known as a whole only.
-const MOST_BYTES: usize = 1 << 17;
+/// The most bytes of keys that are remembered; what comes later is known as a whole only.
+const MOST_BYTES: usize = 128 << 10;
 
-/// The most secrets of one beginning: many tokens begin alike.
+/// Places of the same beginning that are remembered.
 const MOST_ALIKE: usize = 8;
 
-/// Secrets that were met, by every run of bytes with which a piece of them can begin.
+/// Lengths of the lines in which keys are written: PEM has 64 characters, OpenSSH 70, MIME 76.
+const LINES_OF_KEYS: [usize; 3] = [64, 70, 76];
+
+/// The shortest line of a key but for its last one, in bytes.
+const SHORTEST_LINE: usize = 40;
+
+/// The most bytes around the base64 of a line: its number, signs of a diff, quotes; and with the name of its file.
+const AROUND: usize = 24;
+const AROUND_WITH_NAME: usize = 160;
+
+/// The letters of private keys, without line ends, by the runs of bytes with which a piece of them can begin.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
-    secrets: Vec<Known>,
+    keys: Vec<String>,
     bytes: usize,
-    beginnings: HashMap<[u8; SHORTEST_PIECE], Vec<usize>>,
+    beginnings: HashMap<[u8; SHORTEST_PIECE], Vec<(usize, usize)>>,
 }
 
-#[derive(Debug)]
-struct Known {
-    text: String,
-    /// The shortest piece of it that counts, in bytes.
-    least: usize,
+/// What a line stands in.
+#[derive(Clone, Copy, PartialEq)]
+enum Block {
+    None,
+    Private,
+    Public,
 }
 
 impl Pieces {
-    /// Remembers a secret of a known form: any long piece of it counts.
-    pub(super) fn learn(&mut self, secret: &str) {
-        self.add(secret, SHORTEST_PIECE);
-    }
-
-    /// Remembers the value of a variable: half of it counts, as its parts may be common words; of several lines, each.
-    pub(super) fn learn_value(&mut self, value: &str) {
-        self.add(
-            value,
-            if value.contains('\n') { SHORTEST_PIECE } else { value.len().div_ceil(2).max(SHORTEST_PIECE) },
-        );
-    }
-
-    fn add(&mut self, secret: &str, least: usize) {
-        let windows = secret.as_bytes().windows(SHORTEST_PIECE).filter(|window| window.iter().all(is_part));
-        let mut windows = windows.filter_map(|window| <[u8; SHORTEST_PIECE]>::try_from(window).ok()).peekable();
-        let Some(first) = windows.peek() else { return };
-        let is_known = self.owners(first).any(|known| known.text == secret);
-        if is_known || self.bytes + secret.len() > MOST_BYTES {
+    /// Remembers the private keys of a text: whole ones, and what is left of one whose beginning or end is missing. In
+    /// a part of something (`is_part`) each line counts that looks like one of a key and does not belong to what is public.
+    pub(super) fn notice(&mut self, text: &str, is_part: bool) {
+        if !is_part && !text.contains("PRIVATE KEY-----") {
             return;
         }
-        let number = self.secrets.len();
-        for window in windows {
-            let owners = self.beginnings.entry(window).or_default();
-            if owners.len() < MOST_ALIKE && owners.last() != Some(&number) {
-                owners.push(number);
+        // A key in a string has its line ends as `\n`; one in a variable may have none.
+        let text = text.replace("\\n", "\n").replace("KEY-----", "KEY-----\n").replace("-----END ", "\n-----END ");
+        let (mut key, mut block) = (String::new(), Block::None);
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            if let Some((_, kind)) = line.split_once("-----BEGIN ") {
+                self.flush(&mut key, block == Block::Private || is_part);
+                block = if kind.contains("PRIVATE KEY-----") { Block::Private } else { Block::Public };
+                continue;
+            }
+            if let Some((_, kind)) = line.split_once("-----END ") {
+                self.flush(&mut key, kind.contains("PRIVATE KEY-----"));
+                block = Block::None;
+                continue;
+            }
+            match base64_of(line, is_part).filter(|run| is_line_of_key(run, block, &key)) {
+                Some(run) => {
+                    key.push_str(run);
+                    if run.len() < SHORTEST_LINE && block == Block::Private {
+                        self.flush(&mut key, true);
+                    }
+                }
+                None if block == Block::None => self.flush(&mut key, is_part),
+                None => {}
             }
         }
-        self.bytes += secret.len();
-        self.secrets.push(Known { text: secret.to_owned(), least });
+        self.flush(&mut key, block == Block::Private || is_part && block == Block::None);
     }
 
-    fn owners(&self, beginning: &[u8; SHORTEST_PIECE]) -> impl Iterator<Item = &Known> {
-        self.beginnings.get(beginning).into_iter().flatten().map(|number| &self.secrets[*number])
+    fn flush(&mut self, key: &mut String, is_secret: bool) {
+        let is_known = || self.keys.iter().any(|known| known.contains(key.as_str()));
+        if is_secret && key.len() >= SHORTEST_PIECE && self.bytes + key.len() <= MOST_BYTES && !is_known() {
+            for (at, window) in key.as_bytes().windows(SHORTEST_PIECE).enumerate() {
+                let places = self.beginnings.entry(window.try_into().expect("a window has this length")).or_default();
+                if places.len() < MOST_ALIKE {
+                    places.push((self.keys.len(), at));
+                }
+            }
+            self.bytes += key.len();
+            self.keys.push(key.clone());
+        }
+        key.clear();
     }
 
     /// Finds the pieces in a text, in its order.
     pub(super) fn find(&self, text: &str) -> Vec<Range<usize>> {
-        let mut found = Vec::new();
-        if self.secrets.is_empty() {
-            return found;
-        }
-        let bytes = text.as_bytes();
-        let mut at = 0;
-        while at < bytes.len() {
-            let length = bytes[at..].iter().take_while(|byte| is_part(byte)).count();
-            if length >= SHORTEST_PIECE {
-                // A diff puts its sign directly before a line.
-                let sign = usize::from(matches!(bytes[at], b'+' | b'-'));
-                let runs = [at..at + length, at + sign..at + length];
-                found.extend(runs.into_iter().find(|run| self.is_piece(&text[run.clone()])));
+        let (bytes, mut found, mut at) = (text.as_bytes(), Vec::new(), 0);
+        while !self.keys.is_empty() && at + SHORTEST_PIECE <= bytes.len() {
+            // The last byte of a window that is none rules out all windows with it.
+            let window = &bytes[at..at + SHORTEST_PIECE];
+            if let Some(last) = window.iter().rposition(|byte| !is_base64(byte)) {
+                at += last + 1;
+                continue;
             }
-            at += length + 1;
+            let length = self.longest(&bytes[at..]);
+            if is_mixed(&bytes[at..at + length]) {
+                found.push(at..at + length);
+            }
+            at += length.max(1);
         }
         found
     }
 
-    /// Tells whether a run of characters is a piece of a secret and no common word.
-    fn is_piece(&self, run: &str) -> bool {
-        let Some(beginning) = run.as_bytes().first_chunk() else { return false };
-        let has = |is: fn(&u8) -> bool| run.as_bytes().iter().any(is);
-        let is_mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic);
-        let has_both_cases = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
-        self.owners(beginning).any(|known| {
-            let of_lines = known.text.contains('\n') || known.text.contains("PRIVATE KEY-----");
-            is_mixed && (has_both_cases || !of_lines) && run.len() >= known.least && known.text.contains(run)
-        })
+    /// Returns how many of the first bytes are a piece of a key; 0 if too few are.
+    fn longest(&self, bytes: &[u8]) -> usize {
+        let places = bytes.first_chunk().and_then(|beginning| self.beginnings.get(beginning));
+        let alike = |(key, at): &(usize, usize)| {
+            self.keys[*key].as_bytes()[*at..].iter().zip(bytes).take_while(|(known, byte)| known == byte).count()
+        };
+        places.into_iter().flatten().map(alike).max().unwrap_or(0)
     }
 }
 
-/// Tells whether keys and tokens are made of this character.
-fn is_part(byte: &u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"+/_-".contains(byte)
+/// Tells whether a run of base64 continues a key.
+fn is_line_of_key(run: &str, block: Block, key: &str) -> bool {
+    match block {
+        Block::None => {
+            LINES_OF_KEYS.contains(&run.len()) && is_mixed(run.as_bytes()) || !key.is_empty() && run.len() <= 76
+        }
+        Block::Private => run.len() >= SHORTEST_LINE || !key.is_empty(),
+        Block::Public => false,
+    }
+}
+
+/// Returns the base64 of a line that consists of it but for what stands around it; `is_part`: perhaps the name of a file.
+fn base64_of(line: &str, is_part: bool) -> Option<&str> {
+    let line = line.trim().trim_start_matches(['+', '-']);
+    let run = line.split(|c: char| !c.is_ascii() || !is_base64(&(c as u8))).max_by_key(|run| run.len())?;
+    let around = line.len() - run.len();
+    let is_named = is_part && around <= AROUND_WITH_NAME && LINES_OF_KEYS.contains(&run.len());
+    let is_digest = line.contains("sha384-") || line.contains("sha512-");
+    (run.len() >= 4 && (around <= AROUND || is_named) && !is_digest).then_some(run)
+}
+
+/// Tells whether bytes have letters of both cases and digits, as no word has.
+fn is_mixed(run: &[u8]) -> bool {
+    let has = |is: fn(&u8) -> bool| run.iter().any(is);
+    has(u8::is_ascii_digit) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase)
+}
+
+fn is_base64(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+
     use super::*;
 
-    const KEY: &str =
-        "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\nEFAASCBKcwggSjAgEAAoIBAQ\n-----END PRIVATE KEY-----";
-    const TOKEN: &str = "ghp_0123456789abcdefghijABCDEFGHIJ";
+    /// Lines of a key of this many, each of 64 characters but the last, of 24.
+    fn lines(count: u8) -> Vec<String> {
+        let line = |number: u8| {
+            let length = if number + 1 == count { 18 } else { 48 };
+            let bytes: Vec<u8> = (0..length).map(|at: u8| at.wrapping_mul(37) ^ number.wrapping_mul(91)).collect();
+            base64::engine::general_purpose::STANDARD.encode(bytes)
+        };
+        (0..count).map(line).collect()
+    }
 
-    fn pieces_of(secrets: &[&str], text: &str) -> Vec<String> {
+    fn key(end: &str) -> String {
+        format!("-----BEGIN RSA PRIVATE KEY-----{end}{}{end}-----END RSA PRIVATE KEY-----", lines(5).join(end))
+    }
+
+    fn pieces_of(noticed: &str, is_part: bool, text: &str) -> Vec<String> {
         let mut pieces = Pieces::default();
-        for secret in secrets {
-            if secret.starts_with("ghp_") || secret.starts_with("-----") {
-                pieces.learn(secret);
-            } else {
-                pieces.learn_value(secret);
-            }
-        }
+        pieces.notice(noticed, is_part);
         pieces.find(text).into_iter().map(|found| text[found].to_owned()).collect()
     }
 
     #[test]
-    fn lines_of_a_key_and_cut_tokens_are_pieces() {
-        let line = "MIIEvQIBADANBgkqhkiG9w0BAQ";
-        for shown in ["{}", "L3: {}\n", "+{}", "    \"{}\\n\"", "…{}…", "95:{}"] {
-            let text = shown.replace("{}", line);
-            assert_eq!(pieces_of(&[KEY], &text), [line], "{text}");
+    fn every_line_of_a_key_is_a_piece_however_it_is_shown() {
+        let lines = lines(5);
+        for noticed in [key("\n"), format!("KEY = \"{}\"", key("\\n")), key(""), key("\n    ")] {
+            for line in &lines {
+                for shown in ["{}", "L3: {}\n", "+{}", "-{}", "5-{}", "    \"{}\\n\" +", "src/a.py:95:{}", "x\\n{}\\n"]
+                {
+                    assert_eq!(
+                        pieces_of(&noticed, false, &shown.replace("{}", line)),
+                        std::slice::from_ref(line),
+                        "{shown} {noticed}"
+                    );
+                }
+                assert_eq!(pieces_of(&noticed, false, &line[3..21]), [line[3..21].to_owned()]);
+            }
+            assert_eq!(pieces_of(&noticed, false, &lines.concat()), [lines.concat()]);
         }
-        assert_eq!(pieces_of(&[KEY], "QIBADANBgkqhkiG9"), ["QIBADANBgkqhkiG9"]);
-        assert_eq!(pieces_of(&[KEY, TOKEN], "x = ghp_0123456789abcdef... [cut]"), ["ghp_0123456789abcdef"]);
     }
 
     #[test]
-    fn short_parts_words_and_other_texts_are_none() {
-        let several = "first-line-of-words-1\nauth_provider_x509_cert_url";
-        let texts =
-            ["ghp_0123456789", "MIIEvQIBADANBgk", "auth_provider_x509_cert_url", "MIIEvQIBADANBgkqhkiG9w0BAQother"];
-        for text in texts {
-            assert!(pieces_of(&[KEY, TOKEN, several], text).is_empty(), "{text}");
+    fn a_key_without_its_beginning_or_end_is_one() {
+        let (text, lines) = (key("\n"), lines(5));
+        let (head, tail) = text.split_at(150);
+        assert_eq!(pieces_of(head, false, &lines[0]), [lines[0].clone()]);
+        assert_eq!(pieces_of(&tail[60..], false, &lines[3]), [lines[3].clone()]);
+        for part in [
+            format!(" {}\n-{}\n+{}\n", lines[1], lines[2], lines[3]),
+            format!("src/a.py:7:{}\nsrc/a.py:8:{}", lines[1], lines[2]),
+            lines[2].clone(),
+        ] {
+            assert_eq!(pieces_of(&part, true, &lines[2]), [lines[2].clone()], "{part}");
         }
-        assert!(pieces_of(&[], KEY).is_empty());
-        assert!(
-            pieces_of(&["https://a.example/production-database-17/and/more/of/it"], "production-database-17")
-                .is_empty()
+    }
+
+    #[test]
+    fn what_is_public_and_words_are_none() {
+        let public = key("\n").replace("RSA PRIVATE KEY", "CERTIFICATE");
+        assert!(pieces_of(&public, true, &lines(5)[1]).is_empty());
+        let code = concat!(
+            "BEGIN = '-----BEGIN PRIVATE KEY-----'\ndecodeBase64UrlSafe2();\nx = 1\nEND = '-----END PRIVATE KEY-----'\n"
         );
+        assert!(pieces_of(&code, false, "decodeBase64UrlSafe2();").is_empty());
+        let digest = format!("integrity=\"sha384-{}\"", lines(5)[1]);
+        assert!(pieces_of(&digest, true, &digest).is_empty());
+        let hash = "0123456789abcdef".repeat(4);
+        assert!(pieces_of(&hash, true, &hash).is_empty());
+        assert!(pieces_of("", false, &key("\n")).is_empty());
+    }
+
+    /// Not a measurement: a quadratic search would not end.
+    #[test]
+    fn alike_lines_are_one_pass() {
+        let text = format!(
+            "-----BEGIN PRIVATE KEY-----\n{}",
+            "Aa1Aa1Aa1Aa1Aa1Aa1Aa1Aa1Aa1Aa1Aa1Aa1Aa1Aa1Aa1Aa1\n".repeat(2000)
+        );
+        let shown = "Aa1Aa1Aa1Aa1Aa1Aa1x\n".repeat(50_000);
+        assert_eq!(pieces_of(&text, false, &shown).len(), 50_000);
     }
 }

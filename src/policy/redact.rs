@@ -8,13 +8,14 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 
 use regex::Regex;
 
 use super::pieces::Pieces;
 use super::shapes::SHAPES;
-use super::spellings::{SHORTEST, spellings};
+use super::spellings::{secrets_in, spellings};
 use crate::change::{Change, Entry, diff};
 use crate::path::RelPath;
 
@@ -23,9 +24,6 @@ const PLACEHOLDER: &str = r"\[redacted:(?-u:[A-Za-z0-9_.-]{1,200})\]";
 
 /// The longest private key that is waited for while a text is streamed.
 const LONGEST_KEY: usize = 16 << 10;
-
-/// Words in the name of a variable that make its value a secret.
-const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PASSPHRASE"];
 
 /// What counts as a secret in a run, and the placeholder of each that was met.
 #[derive(Debug)]
@@ -36,7 +34,9 @@ pub struct Secrets {
     /// Made when the first text comes.
     finder: OnceLock<Finder>,
     met: Mutex<Met>,
-    /// What long pieces of are secrets as well.
+    /// Whether the conversation has placeholders of an earlier run, which mean nothing in this one.
+    is_resumed: AtomicBool,
+    /// The private keys whose pieces are secrets as well.
     pieces: RwLock<Pieces>,
 }
 
@@ -65,8 +65,8 @@ struct Finder {
 /// Why a text with placeholders cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the placeholder redacted:{name} stands for a secret that this file did not hold when the run began; \
-     leave that part of the file as it is, or write a reference to the secret's variable instead"
+    "the placeholder redacted:{name} stands for a secret that this file did not hold when the run began, or for one of an \
+     earlier run; read the file again and leave that part as it is, or write a reference to the secret's variable instead"
 )]
 pub struct NotHeld {
     /// The placeholder's name.
@@ -94,7 +94,7 @@ impl Secrets {
     pub fn new(variables: &BTreeMap<String, String>, patterns: &[String]) -> Result<Secrets, SecretPatternError> {
         let (mut values, mut pieces) = (HashMap::new(), Pieces::default());
         for (name, secret) in variables.iter().flat_map(|(name, value)| secrets_in(name, value)) {
-            pieces.learn_value(&secret);
+            pieces.notice(&secret, false);
             for (kind, spelling) in spellings(&secret) {
                 // A value under two names keeps the first one.
                 values.entry(spelling).or_insert_with(|| match kind {
@@ -113,7 +113,8 @@ impl Secrets {
             shapes.push(("pattern".to_owned(), format!("(?:{pattern})")));
         }
         let pieces = RwLock::new(pieces);
-        Ok(Secrets { values, patterns: shapes, finder: OnceLock::new(), met: Mutex::default(), pieces })
+        let (finder, met, is_resumed) = (OnceLock::new(), Mutex::default(), AtomicBool::new(false));
+        Ok(Secrets { values, patterns: shapes, finder, met, is_resumed, pieces })
     }
 
     /// One expression finds everything in one pass: its literal beginnings are searched at the same time.
@@ -153,22 +154,17 @@ impl Secrets {
         self.replaced(text, true).0
     }
 
-    /// Looks at a whole text of which only a part may be shown: long pieces of its secrets are masked from now on.
-    pub fn notice(&self, text: &str) {
-        self.learn(self.all_in(text).iter().map(|found| (found.kind, found.text)));
-    }
-
-    fn learn<'f>(&self, found: impl Iterator<Item = (Kind<'f>, &'f str)>) {
-        for (_, text) in found.filter(|(kind, _)| matches!(kind, Kind::Shape(_))) {
-            self.pieces.write().unwrap_or_else(PoisonError::into_inner).learn(text);
-        }
+    /// Looks at a text of which only a part may be shown: pieces of its private keys are masked from now on. `is_part`: the
+    /// text is a part itself, so that what looks like lines of a key counts as well.
+    pub fn notice(&self, text: &str, is_part: bool) {
+        self.pieces.write().unwrap_or_else(PoisonError::into_inner).notice(text, is_part);
     }
 
     fn replaced<'t>(&self, text: &'t str, placeholders_stay: bool) -> (Cow<'t, str>, u64) {
         let finder = self.finder();
         let named = |found: regex::Match<'t>| (found.range(), self.kind(finder, text, found.start(), found.as_str()));
         let mut found: Vec<(Range<usize>, Option<Kind<'_>>)> = finder.any.find_iter(text).map(named).collect();
-        self.learn(found.iter().filter_map(|(at, kind)| Some(((*kind)?, &text[at.clone()]))));
+        self.notice(text, false);
         let whole = found.len();
         for piece in self.pieces.read().unwrap_or_else(PoisonError::into_inner).find(text) {
             let after = found[..whole].partition_point(|(at, _)| at.end <= piece.start);
@@ -200,7 +196,10 @@ impl Secrets {
         if let Some(name) = self.values.get(found) {
             return Some(Kind::Value(name));
         }
-        let starts_here = |shape: &Regex| shape.find_at(text, start).is_some_and(|at| at.start() == start);
+        // One character more, for what must be the end of a word.
+        let end = start + found.len();
+        let seen = &text[start..text[end..].chars().next().map_or(end, |next| end + next.len_utf8())];
+        let starts_here = |shape: &Regex| shape.find(seen).is_some_and(|at| at.start() == 0);
         finder.kinds.iter().find(|(_, shape)| starts_here(shape)).map(|(kind, _)| Kind::Shape(kind))
     }
 
@@ -265,6 +264,11 @@ impl Secrets {
         end
     }
 
+    /// Notes that the conversation continues an earlier one: what stands for a secret there cannot be put back.
+    pub fn resume(&self) {
+        self.is_resumed.store(true, Ordering::Relaxed);
+    }
+
     /// Replaces placeholders of this run by their secrets. `held` is the file as it was when the run began: a secret
     /// that it did not contain is not written into it. Text that only looks like a placeholder is not changed.
     pub fn restore<'t>(&self, text: &'t str, held: &str) -> Result<Cow<'t, str>, NotHeld> {
@@ -275,11 +279,14 @@ impl Secrets {
         let mut refused = None;
         let restored = self.finder().placeholder.replace_all(text, |found: &regex::Captures<'_>| {
             match met.of_placeholder.get(&found[0]) {
-                None => found[0].to_owned(),
+                None if held.contains(&found[0]) || !self.is_resumed.load(Ordering::Relaxed) => found[0].to_owned(),
+                None => {
+                    refused.get_or_insert_with(|| NotHeld { name: name_of(&found[0]) });
+                    String::new()
+                }
                 Some(origin) if origin.is_plain || held.contains(&origin.text) => origin.text.clone(),
                 Some(_) => {
-                    let name = found[0].trim_start_matches("[redacted:").trim_end_matches(']').to_owned();
-                    refused.get_or_insert(NotHeld { name });
+                    refused.get_or_insert_with(|| NotHeld { name: name_of(&found[0]) });
                     String::new()
                 }
             }
@@ -360,44 +367,16 @@ pub fn texts(variables: &BTreeMap<String, String>) -> Vec<String> {
     secrets.flat_map(|(_, secret)| spellings(&secret)).map(|(_, text)| text).collect()
 }
 
+fn name_of(placeholder: &str) -> String {
+    placeholder.trim_start_matches("[redacted:").trim_end_matches(']').to_owned()
+}
+
 /// Masks secrets in a text and counts the places.
 pub fn mask(secrets: &Secrets, text: String) -> (String, u64) {
     match secrets.mask(&text) {
         (Cow::Borrowed(_), _) => (text, 0),
         (Cow::Owned(masked), count) => (masked, count),
     }
-}
-
-/// Returns the secrets that a variable holds, with its name: its value, if the name says so, or the values of the headers
-/// that it lists (`OTEL_EXPORTER_OTLP_HEADERS`: `name=value,name=value`).
-fn secrets_in<'n>(name: &'n String, value: &str) -> Vec<(&'n String, String)> {
-    let upper = name.to_uppercase();
-    let mut found = Vec::new();
-    if SECRET_WORDS.iter().any(|word| upper.contains(word)) {
-        found.push(value.trim().to_owned());
-    }
-    if upper.ends_with("HEADERS") {
-        for header in value.split([',', '\n']) {
-            let written = header.split_once(['=', ':']).map_or(header, |(_, value)| value).trim();
-            let decoded = url::form_urlencoded::parse(format!("v={}", written.replace('+', "%2B")).as_bytes())
-                .next()
-                .map_or_else(String::new, |(_, value)| value.trim().to_owned());
-            // The key alone, without `Bearer`, is how a file would hold it.
-            let key = decoded.split_whitespace().next_back().unwrap_or_default().to_owned();
-            found.extend([written.to_owned(), decoded, key]);
-        }
-        found.dedup();
-    }
-    found.into_iter().filter(|secret| may_be_secret(secret)).map(|secret| (name, secret)).collect()
-}
-
-fn may_be_secret(value: &str) -> bool {
-    value.len() >= SHORTEST
-        // A path or a number is where a secret is, or how large; not one itself.
-        && !value.starts_with('/')
-        && !value.bytes().all(|byte| byte.is_ascii_digit())
-        // One of our own placeholders would be put back into itself.
-        && !value.contains("[redacted:")
 }
 
 #[cfg(test)]

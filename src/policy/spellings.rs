@@ -1,11 +1,14 @@
-//! Lists how programs write a secret.
+//! Finds the secrets of an environment by the names of its variables, and lists how programs write a secret.
 
 use base64::Engine as _;
 
 use crate::base::digest::hex;
 
 /// The shortest value of a variable that counts.
-pub(super) const SHORTEST: usize = 8;
+const SHORTEST: usize = 8;
+
+/// Words in the name of a variable that make its value a secret.
+const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PASSPHRASE"];
 
 /// Returns a secret as it is, in base64 (also where it begins within a longer text), percent-encoded, in hexadecimal
 /// and as JSON writes it, each with the name of the spelling. In base64 and hexadecimal it may have line breaks.
@@ -62,4 +65,36 @@ fn lower_case_escapes(encoded: &str) -> String {
 /// Breaks a text of ASCII into lines.
 pub(super) fn in_lines(text: &str, width: usize) -> String {
     text.as_bytes().chunks(width).map(String::from_utf8_lossy).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the secrets that a variable holds, with its name: its value, if the name says so, or the values of the headers
+/// that it lists (`OTEL_EXPORTER_OTLP_HEADERS`: `name=value,name=value`).
+pub(super) fn secrets_in<'n>(name: &'n String, value: &str) -> Vec<(&'n String, String)> {
+    let upper = name.to_uppercase();
+    let mut found = Vec::new();
+    if SECRET_WORDS.iter().any(|word| upper.contains(word)) {
+        found.push(value.trim().to_owned());
+    }
+    if upper.ends_with("HEADERS") {
+        for header in value.split([',', '\n']) {
+            let written = header.split_once(['=', ':']).map_or(header, |(_, value)| value).trim();
+            let decoded = url::form_urlencoded::parse(format!("v={}", written.replace('+', "%2B")).as_bytes())
+                .next()
+                .map_or_else(String::new, |(_, value)| value.trim().to_owned());
+            // The key alone, without `Bearer`, is how a file would hold it.
+            let key = decoded.split_whitespace().next_back().unwrap_or_default().to_owned();
+            found.extend([written.to_owned(), decoded, key]);
+        }
+        found.dedup();
+    }
+    found.into_iter().filter(|secret| may_be_secret(secret)).map(|secret| (name, secret)).collect()
+}
+
+fn may_be_secret(value: &str) -> bool {
+    value.len() >= SHORTEST
+        // A path or a number is where a secret is, or how large; not one itself.
+        && !value.starts_with('/')
+        && !value.bytes().all(|byte| byte.is_ascii_digit())
+        // One of our own placeholders would be put back into itself.
+        && !value.contains("[redacted:")
 }

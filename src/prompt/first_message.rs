@@ -28,12 +28,19 @@ pub fn named_paths(prompt: &str) -> Vec<&str> {
         let looks_like_a_file = word.len() > 2
             && !word.contains("://")
             && !word.starts_with(['-', '/', '~'])
-            && word.trim_matches('.').contains(['.', '/']);
+            && (word.trim_matches('.').contains(['.', '/']) || is_hidden(word));
         if looks_like_a_file && !found.contains(&word) {
             found.push(word);
         }
     }
     found
+}
+
+/// Tells whether a word is like `.gitignore`, and not like the ending `.md`.
+fn is_hidden(word: &str) -> bool {
+    const LONGEST_ENDING: usize = 5;
+    word.strip_prefix('.')
+        .is_some_and(|name| name.len() > LONGEST_ENDING && name.bytes().all(|byte| byte.is_ascii_lowercase()))
 }
 
 /// Bytes of a task above which it is more than one thing to do.
@@ -53,6 +60,26 @@ impl Note {
     pub fn counts(&self) -> bool {
         self.tool == ToolId::SearchFileContent
     }
+
+    /// Returns the words, with the name of the file that the task makes, if that is known.
+    pub fn said(&self, new_file: Option<&str>) -> String {
+        match new_file.filter(|_| self.tool == ToolId::WriteFile) {
+            Some(name) => format!("To make the new file {name} call write_file."),
+            None => self.text.to_owned(),
+        }
+    }
+}
+
+/// Returns the first path that a task names of which nothing is there yet, as far as it looks like the name of a file.
+pub fn new_file<'t>(task: &'t str, is_there: &dyn Fn(&str) -> bool) -> Option<&'t str> {
+    let is_name = |word: &&str| {
+        let name = word.rsplit('/').next().unwrap_or(word);
+        let ending = |stem: &str, ending: &str| {
+            stem.len() > 1 && (1..=5).contains(&ending.len()) && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        };
+        is_hidden(name) || name.rsplit_once('.').is_some_and(|(stem, end)| ending(stem, end))
+    };
+    named_paths(task).into_iter().filter(is_name).find(|name| !is_there(name))
 }
 
 /// The notes, by the words of a task; the first one that fits counts.
@@ -88,6 +115,7 @@ const NOTES: &[(&[&str], Note)] = &[
         &[
             "create a",
             "create an",
+            "create .",
             "write a script",
             "write a shell script",
             "write a test",
@@ -146,6 +174,15 @@ pub fn first_message(listing: &str, files: &[(String, String)], included: &str, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_new_file_of_a_task_is_the_first_name_of_nothing() {
+        let new = |task: &'static str| new_file(task, &|name| name == "slug.py");
+        assert_eq!(new("Write a test test_slug.py for slug.py."), Some("test_slug.py"));
+        assert_eq!(new("Create a test for slug.py in tests/slug.test.js"), Some("tests/slug.test.js"));
+        assert_eq!(new("Create a .gitignore for files ending in .log"), Some(".gitignore"));
+        assert_eq!(new("Create a module, e.g. a small one, for slug.py"), None);
+    }
 
     #[test]
     fn only_words_that_look_like_files_are_named() {

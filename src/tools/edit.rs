@@ -99,6 +99,12 @@ impl Call for EditCall {
                     "No changes to apply. The new content is identical to the current content of file: {shown}"
                 )));
             }
+            if cx.text_tools && memory::must_confirm(cx.memory, &view.path, &before.text, &replaced.text) {
+                return Err(ToolError::failed(format!(
+                    "This edit would replace all lines of {shown}. Make an edit of the lines that the task is about: \
+                     old_string is those lines only. If no line of the file is to stay, make the same call again."
+                )));
+            }
             let content =
                 before.encode(&replaced.text).map_err(|error| ToolError::failed(format!("{shown}: {error}")))?;
             let hash = memory::hash(&content);
@@ -132,11 +138,19 @@ impl EditCall {
         if let Some(lines) = text_calls::whole_lines(text, &self.old, &self.new) {
             return replace(text, lines, "", Wanted::Exactly(1));
         }
-        let whole = match loss::asks_for_less(task(cx)) {
-            true => None,
-            false => text_calls::with_its_code(&self.path, &self.old, &self.new),
-        };
-        replace(text, &self.old, whole.as_ref().unwrap_or(&self.new), self.wanted())
+        if !loss::asks_for_less(task(cx)) {
+            let Some(old) = text_calls::from_line_start(text, &self.old) else {
+                return replace(text, &self.old, &self.new, self.wanted());
+            };
+            let before = old.strip_suffix(self.old.as_str()).unwrap_or_default();
+            let kept = text_calls::with_its_code(&self.path, old, &self.new).or_else(|| {
+                text_calls::comment_above(&self.path, text, (old, &format!("{before}{}", self.new)), task(cx))
+            });
+            if let Some(new) = kept {
+                return replace(text, old, &new, self.wanted());
+            }
+        }
+        replace(text, &self.old, &self.new, self.wanted())
     }
 
     /// Returns the question which of several places is meant, for a model that would point at the wrong one, and notes the

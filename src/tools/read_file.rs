@@ -15,7 +15,7 @@ use crate::change::text::Decoded;
 use crate::model::Part;
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
-use crate::workspace::outputs;
+use crate::workspace::{Workspace, outputs};
 
 /// The tool.
 pub struct ReadFile;
@@ -98,9 +98,9 @@ impl Call for ReadCall {
             // A full output of this run is outside the workspace, in a directory that only this program writes.
             if let Some(output) = outputs::read(&cx.limits.outputs, &absolute) {
                 let output = output.map_err(|error| ToolError::failed(format!("Cannot access {shown}: {error}")))?;
-                cx.workspace.notice(&output);
+                cx.workspace.notice(&output, true);
                 let text = String::from_utf8_lossy(&output);
-                return Ok(ToolOutput::text(range(&text, self.offset, self.limit)?, shown));
+                return Ok(ToolOutput::text(range(&text, (self.offset, self.limit), cx.workspace)?, shown));
             }
             let location = Location::of(&self.path, grant, cx)?;
             location.check_not_hidden(cx.workspace)?;
@@ -114,8 +114,11 @@ impl Call for ReadCall {
             if is_pdf && (self.pages.is_some() || !cx.media) {
                 let text = document(view.content, self.pages, &shown, CHARS).await?;
                 // Line numbers in the call mean lines of this text.
-                let text =
-                    if self.offset.or(self.limit).is_some() { range(&text, self.offset, self.limit)? } else { text };
+                let text = if self.offset.or(self.limit).is_some() {
+                    range(&text, (self.offset, self.limit), cx.workspace)?
+                } else {
+                    text
+                };
                 return Ok(ToolOutput::text(text, format!("{}: PDF", names::relative(&view.path))));
             }
             match content(&view.content, &self.path, &shown, cx.media) {
@@ -125,7 +128,7 @@ impl Call for ReadCall {
                     let is_notebook = whole && self.path.extension().is_some_and(|extension| extension == "ipynb");
                     let cells = if is_notebook { notebook::text(&text) } else { None };
                     let text = cells.unwrap_or(text);
-                    let llm = range(&text, self.offset, self.limit)?;
+                    let llm = range(&text, (self.offset, self.limit), cx.workspace)?;
                     let lines = llm.lines().count();
                     Ok(ToolOutput::text(llm, format!("{}: {lines} lines", names::relative(&view.path))))
                 }
@@ -236,7 +239,11 @@ fn mime_type(bytes: &[u8], path: &Path) -> Option<&'static str> {
 }
 
 /// Returns lines of a text, bounded, with a message if that is not all of it.
-fn range(text: &str, offset: Option<usize>, limit: Option<usize>) -> Result<String, ToolError> {
+fn range(
+    text: &str,
+    (offset, limit): (Option<usize>, Option<usize>),
+    workspace: &Workspace,
+) -> Result<String, ToolError> {
     let total = text.lines().count();
     let first = offset.unwrap_or(0);
     if first > 0 && first >= total {
@@ -248,7 +255,10 @@ fn range(text: &str, offset: Option<usize>, limit: Option<usize>) -> Result<Stri
     for line in text.split_inclusive('\n').skip(first).take(wanted) {
         let body = line.trim_end_matches(['\n', '\r']);
         let (line, whole) = match body.char_indices().nth(LINE_CHARS) {
-            Some((end, _)) => (format!("{}... [truncated]{}", &body[..end], &line[body.len()..]), false),
+            Some((end, _)) => {
+                let shown = &body[..workspace.cut_at(body, end).0];
+                (format!("{shown}... [truncated]{}", &line[body.len()..]), false)
+            }
             None => (line.to_owned(), true),
         };
         chars += line.chars().count();

@@ -206,7 +206,7 @@ async fn gather(cx: &ToolContext<'_>, files: &[RelPath], asked: &str) -> ToolOut
             skipped.push(shown);
             continue;
         };
-        cx.workspace.notice(&bytes);
+        cx.workspace.notice(&bytes, false);
         match seen(path.as_path(), &bytes, &shown, CHARS - chars, cx.media).await {
             Content::Text(body) => {
                 let body = excerpt(&body, CHARS - chars);

@@ -13,7 +13,6 @@ use super::{
     Call, CallFuture, CommandOutcome, Display, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named, whole,
 };
 use crate::model::Part;
-use crate::path::RelPath;
 use crate::policy::grant::Start;
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
@@ -88,7 +87,7 @@ impl Call for ShellCall {
             let shown = shown_command(&plan.start, &self.command);
             let directory = self.directory.as_deref().map_or("(root)".to_owned(), names::one_line);
             let text = render(&shown, &directory, &report, timeout);
-            notice_files(&text, grant, cx);
+            cx.workspace.notice(text.as_bytes(), true);
             let llm = bound::bound(&text, cx);
             let display = match (report.stdout.is_empty(), report.stderr.is_empty()) {
                 (true, true) => ending(&report),
@@ -96,7 +95,8 @@ impl Call for ShellCall {
                 (false, true) => plain(&report.stdout),
                 (false, false) => format!("{}\n{}", plain(&report.stdout).trim_end(), plain(&report.stderr)),
             };
-            let display = bound::cut(&display, cx.limits.output_chars, cx.limits.output_lines)
+            let within = (cx.limits.output_chars, cx.limits.output_lines);
+            let display = bound::cut(&display, within, &|at| cx.workspace.cut_at(&display, at))
                 .map_or_else(|| display.clone(), |cut| format!("{}\n…\n{}", cut.head.trim_end(), cut.tail));
             Ok(ToolOutput {
                 llm_content: vec![Part::Text(llm)],
@@ -110,32 +110,6 @@ impl Call for ShellCall {
             })
         })
     }
-}
-
-/// Shows the files that a command or its output names as a whole, where the output may hold a line of a private key:
-/// a part of a file does not say what it is a part of.
-fn notice_files(text: &str, grant: &Grant, cx: &ToolContext<'_>) {
-    const FILES: usize = 64;
-    const BYTES: u64 = 1 << 20;
-    const WORDS: usize = 10_000;
-    const LINE_OF_KEY: usize = 40;
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '+' || c == '/';
-    if !text.split(|c| !is_part(c)).any(|run| run.len() >= LINE_OF_KEY) {
-        return;
-    }
-    let may_read = grant.read_filter(cx.workspace.root().to_path_buf());
-    let words = text.split(|c: char| c.is_whitespace() || "'\":=,;()<>|".contains(c));
-    let paths: std::collections::BTreeSet<RelPath> = words
-        .filter(|word| (1..256).contains(&word.len()))
-        .take(WORDS)
-        .flat_map(|word| [Some(word), word.strip_prefix("a/"), word.strip_prefix("b/")])
-        .filter_map(|word| RelPath::new(word?.trim_start_matches("./")))
-        .collect();
-    let files =
-        paths.iter().filter(|path| may_read(path)).filter_map(|path| cx.workspace.entry_within(path, BYTES).ok());
-    files.filter(|file| file.content().is_some()).take(FILES).for_each(|file| {
-        cx.workspace.notice(file.content().unwrap_or_default());
-    });
 }
 
 /// The printed form of the command ran; if that is a list of words, the model's text says the same in fewer characters.

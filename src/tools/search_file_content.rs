@@ -23,6 +23,7 @@ use crate::path::RelPath;
 use crate::policy::{Access, Grant};
 use crate::threads::on_all_cores;
 use crate::tool_name::ToolId;
+use crate::workspace::Workspace;
 use crate::workspace::walk::{Filter, Found};
 
 /// The tool.
@@ -36,6 +37,9 @@ const MATCHES_MOST: usize = 100;
 const COUNTED: usize = 10_000;
 /// Characters shown of a line.
 const LINE_CHARS: usize = 2_000;
+
+/// Characters of a line that are kept until it is shown: a secret in it is not cut.
+const KEPT_CHARS: usize = 10_000;
 /// The longest line that is searched: more is not a text that a model could use.
 const LINE_BYTES: usize = 64 * 1024 * 1024;
 
@@ -126,6 +130,7 @@ impl Call for SearchCall {
             let SearchCall { query, path, include, matcher, most } = *self;
             // Models that write their calls as text count badly.
             let counted = cx.text_tools;
+            let task = cx.memory.task.get().map(|task| task.text.to_lowercase()).unwrap_or_default();
             let place = format!(
                 "\"{}\" in path \"{}\"{}",
                 query.pattern,
@@ -138,7 +143,7 @@ impl Call for SearchCall {
                 let walk = scope.walk(&Filter { git: true, enter: &|_| true, want: &want }, cancelled);
                 let within = (scope.source.root(), &*scope.may_read);
                 let search = |regex: &Regex, most| search_all(within, &walk.files, regex, most, cancelled);
-                Matches::find(&search, &query, (most, counted))
+                Matches::find(&search, &query, (most, counted), &task)
             })
             .await??;
             if found.lines.is_empty() {
@@ -153,9 +158,9 @@ impl Call for SearchCall {
                         Err(_) => continue,
                     },
                 };
-                cx.workspace.notice(&content);
+                cx.workspace.notice(&content, false);
             }
-            Ok(listed(&found, most, (outside.as_deref(), &place)))
+            Ok(listed(&found, most, (outside.as_deref(), &place), cx.workspace))
         })
     }
 }
@@ -219,6 +224,7 @@ impl Matches {
         search: &dyn Fn(&Regex, usize) -> Result<Lined, ToolError>,
         query: &Query,
         (most, counted): (usize, bool),
+        task: &str,
     ) -> Result<Matches, ToolError> {
         let mut lines = search(&query.regex, most + 1)?;
         let text = if lines.is_empty() { query.text() } else { None };
@@ -235,13 +241,14 @@ impl Matches {
             };
             exact = query.exact().map(is_exact).filter(|exact| (1..shown).contains(exact));
         }
-        let folders = if counted && shown <= most { by_folder(&lines) } else { None };
+        let folders = if counted && shown <= most { by_folder(&lines, task) } else { None };
         Ok(Matches { lines, all, exact, folders, is_text })
     }
 }
 
-/// Counts the lines in each of a few top folders; `None` where that tells nothing.
-fn by_folder(lines: &Lined) -> Option<String> {
+/// Counts the lines in each of a few top folders; `None` where that tells nothing, or the task, in small letters, names none of
+/// them: a small model takes one of the numbers for the answer.
+fn by_folder(lines: &Lined, task: &str) -> Option<String> {
     const MOST: usize = 4;
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (path, lines) in lines {
@@ -251,7 +258,10 @@ fn by_folder(lines: &Lined) -> Option<String> {
         *counts.entry(folder).or_default() += lines.len();
     }
     let listed: Vec<String> = counts.iter().map(|(folder, count)| format!("{count} in {folder}")).collect();
-    (2..=MOST).contains(&listed.len()).then(|| listed.join(", "))
+    let is_word =
+        |word: &str| task.split(|c: char| !(c.is_alphanumeric() || "_-.".contains(c))).any(|named| named == word);
+    let is_asked = counts.keys().any(|folder| is_word(&folder.to_lowercase()));
+    (is_asked && (2..=MOST).contains(&listed.len())).then(|| listed.join(", "))
 }
 
 fn count(lines: &[(RelPath, Vec<Line>)]) -> usize {
@@ -392,7 +402,7 @@ fn searcher() -> Searcher {
 }
 
 /// Lists the matches, at most so many.
-fn listed(found: &Matches, most: usize, (outside, place): (Option<&Path>, &str)) -> ToolOutput {
+fn listed(found: &Matches, most: usize, (outside, place): (Option<&Path>, &str), workspace: &Workspace) -> ToolOutput {
     let total = count(&found.lines);
     let cut = total > most;
     let shown = total.min(most);
@@ -418,7 +428,10 @@ fn listed(found: &Matches, most: usize, (outside, place): (Option<&Path>, &str))
         };
         text.push_str(&format!("\nFile: {name}"));
         for line in lines.iter().take(left) {
-            text.push_str(&format!("\nL{}: {}", line.number, line.text));
+            let end = line.text.char_indices().nth(LINE_CHARS).map(|(end, _)| end);
+            let shown = end.map(|end| &line.text[..workspace.cut_at(&line.text, end).0]);
+            let mark = if shown.is_some() { "... [truncated]" } else { "" };
+            text.push_str(&format!("\nL{}: {}{mark}", line.number, shown.unwrap_or(&line.text)));
         }
         left -= lines.len().min(left);
         text.push_str("\n---");
@@ -524,8 +537,8 @@ fn shown(line: &[u8]) -> String {
         Ok(text) => text.to_owned(),
         Err(_) => encoding_rs::mem::decode_latin1(line).into_owned(),
     };
-    match text.char_indices().nth(LINE_CHARS) {
-        Some((end, _)) => format!("{}... [truncated]", &text[..end]),
+    match text.char_indices().nth(KEPT_CHARS) {
+        Some((end, _)) => text[..end].to_owned(),
         None => text,
     }
 }

@@ -1,5 +1,7 @@
 //! Implements `write_file`: writes a whole file, new or overwritten.
 
+mod doubt;
+
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +16,7 @@ use crate::change::loss::lost_marks;
 use crate::change::replace::unfenced;
 use crate::change::text::{Decoded, LineEnd};
 use crate::model::{Part, prompted::UNCHANGED};
+use crate::path::{RelPath, Tree};
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
 use crate::workspace::WorkspaceError;
@@ -75,7 +78,7 @@ impl Call for WriteCall {
                 Entry::Link { .. } => return Err(failed(WorkspaceError::NotAFile(self.path.clone()))),
             };
             if let Some(content) = existing {
-                cx.workspace.notice(content);
+                cx.workspace.notice(content, false);
             }
             let old = existing.and_then(|content| Decoded::from_bytes(content));
             let file = old.clone().unwrap_or_else(Decoded::new_file);
@@ -95,6 +98,14 @@ impl Call for WriteCall {
                     "\"{given}\" alone is not the whole new content of {shown}. write_file takes all lines of the file, \
                      those that stay as well. If none of them stays, make the same call again."
                 )));
+            }
+            if cx.text_tools
+                && existing.is_none()
+                && let Some(task) = cx.memory.task.get()
+                && let Some(doubt) = doubt::doubt(task, path.as_path(), &text, &|named| is_there(cx, named))
+                && memory::is_first_question(cx.memory, &path)
+            {
+                return Err(ToolError::failed(doubt));
             }
             // Lines are shown only of what the model could have read.
             let unseen = !memory::has_seen(cx.memory, &path) && grant.read_filter(cx.workspace.root().into())(&path);
@@ -123,6 +134,10 @@ impl Call for WriteCall {
             Ok(ToolOutput { llm_content: vec![Part::Text(llm + &fault)], display, command: None })
         })
     }
+}
+
+fn is_there(cx: &ToolContext<'_>, named: &Path) -> bool {
+    RelPath::new(named).is_some_and(|named| !matches!(cx.workspace.look(&named.under(cx.workspace.root())), Ok(None)))
 }
 
 /// Returns the content of a call, without what a small model copies around it: the Markdown fence around a whole file,

@@ -25,4 +25,4 @@ pub mod untouched;
 mod view;
 pub mod walk;
 
-pub use view::{FileView, Noticing, Workspace, WorkspaceError};
+pub use view::{FileView, Watch, Workspace, WorkspaceError};

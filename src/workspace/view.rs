@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
@@ -25,11 +26,17 @@ pub struct Workspace {
     made_by: RwLock<BTreeMap<RelPath, String>>,
     /// Changes of commands that were refused, since the last [`Workspace::take_refusals`].
     refusals: Mutex<Vec<(RelPath, String)>>,
-    noticing: OnceLock<Noticing>,
+    watch: OnceLock<Arc<dyn Watch>>,
 }
 
-/// Sees the whole of a text of which the model may be shown a part.
-pub type Noticing = Arc<dyn Fn(&[u8]) + Send + Sync>;
+/// Knows secrets, so that a part of a text shows no part of one.
+pub trait Watch: Send + Sync {
+    /// Sees a text of which the model may be shown a part; `is_part`: the text is itself a part of something.
+    fn notice(&self, text: &[u8], is_part: bool);
+
+    /// Returns where the secrets of a text are, in its order.
+    fn secrets(&self, text: &str) -> Vec<Range<usize>>;
+}
 
 /// Why the workspace refused or failed.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +92,7 @@ impl Workspace {
             trusted_ignores: OnceLock::new(),
             made_by: RwLock::default(),
             refusals: Mutex::default(),
-            noticing: OnceLock::new(),
+            watch: OnceLock::new(),
         })
     }
 
@@ -105,20 +112,27 @@ impl Workspace {
             trusted_ignores: self.trusted_ignores.clone(),
             made_by: RwLock::default(),
             refusals: Mutex::default(),
-            noticing: OnceLock::new(),
+            watch: OnceLock::new(),
         }
     }
 
     /// Shows every file that a call reads to this as a whole; the first call counts.
-    pub fn show_to(&self, noticing: Noticing) {
-        let _first = self.noticing.set(noticing);
+    pub fn show_to(&self, watch: Arc<dyn Watch>) {
+        let _first = self.watch.set(watch);
     }
 
-    /// Shows a text as a whole, as part of it may be shown to the model.
-    pub fn notice(&self, text: &[u8]) {
-        if let Some(noticing) = self.noticing.get() {
-            noticing(text);
+    /// Notes a text of which the model may be shown a part: see [`Watch::notice`].
+    pub fn notice(&self, text: &[u8], is_part: bool) {
+        if let Some(watch) = self.watch.get() {
+            watch.notice(text, is_part);
         }
+    }
+
+    /// Returns where a text can be cut at `at`, in bytes, without cutting a secret: the end of what is before the cut, and the
+    /// beginning of what is behind it.
+    pub fn cut_at(&self, text: &str, at: usize) -> (usize, usize) {
+        let spans = self.watch.get().map(|watch| watch.secrets(text)).unwrap_or_default();
+        spans.into_iter().find(|span| span.start < at && at < span.end).map_or((at, at), |span| (span.start, span.end))
     }
 
     /// Ignores the rules of these ignore files; the first call counts.
@@ -182,7 +196,7 @@ impl Workspace {
             Some(outside) => self.read_outside(given, outside)?,
             None => self.read_inside(grant, given)?,
         };
-        self.notice(&view.content);
+        self.notice(&view.content, false);
         Ok(view)
     }
 

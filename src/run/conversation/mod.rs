@@ -214,6 +214,9 @@ impl Conversation<'_> {
         let mask = |text: String| setup.masking.without_secrets(text);
         // What an earlier run did not know for a secret may be one now.
         let earlier = masked_messages(&session.earlier, &mask);
+        if !earlier.is_empty() {
+            setup.masking.secrets.resume();
+        }
         let transcript = Transcript::resume(setup.system_prompt(), earlier, message);
         let keep = |messages: &[Message]| session.keep(messages, &mask).into_iter().for_each(emit);
         let (rules, model) = (&setup.rules, setup.asked.client.as_model());

@@ -1,6 +1,7 @@
 //! Masks secrets in what the model reads, and keeps them out of changes.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::change::text::Decoded;
@@ -10,7 +11,7 @@ use crate::run::error::{Failure, SetupError};
 use crate::run::recipe::Active;
 use crate::secret::Secret;
 use crate::settings::Environment;
-use crate::workspace::Noticing;
+use crate::workspace::Watch;
 
 /// The secrets of a run.
 pub struct Masking {
@@ -32,18 +33,29 @@ impl Masking {
         Ok(Masking { secrets, mask, redacts })
     }
 
-    /// Returns what learns secrets from whole texts of which the model may see a part.
-    pub fn noticing(&self) -> Noticing {
-        let secrets = Arc::clone(&self.secrets);
-        Arc::new(move |bytes| match std::str::from_utf8(bytes) {
-            Ok(text) => secrets.notice(text),
-            Err(_) => Decoded::from_bytes(bytes).iter().for_each(|decoded| secrets.notice(&decoded.text)),
-        })
+    /// Returns what keeps parts of secrets out of parts of texts; `None` if the policy has nothing masked.
+    pub fn watch(&self) -> Option<Arc<dyn Watch>> {
+        self.redacts.then(|| Arc::new(OfSecrets(Arc::clone(&self.secrets))) as Arc<dyn Watch>)
     }
 
     /// Hides secrets in a text; existing placeholders are not altered.
     pub fn without_secrets(&self, text: String) -> String {
         if self.redacts { self.secrets.hide(&text).into_owned() } else { text }
+    }
+}
+
+struct OfSecrets(Arc<Secrets>);
+
+impl Watch for OfSecrets {
+    fn notice(&self, text: &[u8], is_part: bool) {
+        match std::str::from_utf8(text) {
+            Ok(text) => self.0.notice(text, is_part),
+            Err(_) => Decoded::from_bytes(text).iter().for_each(|decoded| self.0.notice(&decoded.text, is_part)),
+        }
+    }
+
+    fn secrets(&self, text: &str) -> Vec<Range<usize>> {
+        self.0.all_in(text).iter().map(|found| found.at..found.at + found.text.len()).collect()
     }
 }
 

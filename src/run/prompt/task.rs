@@ -5,10 +5,11 @@ use serde_json::Map;
 use crate::cli::prompt::{Prompt, PromptPart};
 use crate::event::Event;
 use crate::model::Part;
-use crate::path::RelPath;
+use crate::path::{RelPath, Tree};
 use crate::policy::Access;
 use crate::prompt::first_message::{
-    LISTING_CHARS, Note, PROJECT_BYTES, PROJECT_FILES, SHOWN_FILE_BYTES, SHOWN_FILES, first_message, named_paths, note,
+    LISTING_CHARS, Note, PROJECT_BYTES, PROJECT_FILES, SHOWN_FILE_BYTES, SHOWN_FILES, first_message, named_paths,
+    new_file, note,
 };
 
 use crate::run::error::Failure;
@@ -110,7 +111,10 @@ impl Task<'_> {
             shown.extend(self.whole_project(&names, &shown).unwrap_or_default());
         }
         let task = match note {
-            Some(note) => format!("{}\n\n{}", task.trim(), note.text),
+            Some(note) => {
+                let is_there = |name: &str| self.is_there(name);
+                format!("{}\n\n{}", task.trim(), note.said(new_file(&task, &is_there)))
+            }
             None => task.trim().to_owned(),
         };
         let mut parts = vec![Part::Text(first_message(&names, &shown, &included, &task))];
@@ -122,6 +126,11 @@ impl Task<'_> {
     fn note(&self, task: &str) -> Option<Note> {
         let is_told = self.text_tools && !self.prompt.typed.is_empty();
         note(task).filter(|note| is_told && self.reader.registry.has(note.tool))
+    }
+
+    fn is_there(&self, name: &str) -> bool {
+        let workspace = self.reader.context.workspace;
+        RelPath::new(name).is_none_or(|path| !matches!(workspace.look(&path.under(workspace.root())), Ok(None)))
     }
 
     /// Reads the small files that the typed text mentions without `@`.

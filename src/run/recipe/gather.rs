@@ -163,6 +163,8 @@ impl Gatherer<'_> {
         let (text, mut review) = read.map_err(|error| failure(name, InputProblem::Diff(error)))?;
         let is_only = recipe.context().iter().filter(|context| context.diff.is_some()).count() == 1;
         let on_large = parts::on_large(context, self.may_split && is_only);
+        // The context of a change shows lines of a key without its beginning.
+        self.secrets.notice(&text, true);
         // Secrets are masked first: half of one would not be known.
         let texts = in_parts(&(self.redact)(text).0, &mut review, (context, on_large));
         let texts = texts.map_err(|problem| failure(name, InputProblem::TooLarge(problem)))?;

@@ -75,7 +75,7 @@ pub async fn prepare(
     let delivery = DeliverySpec::open(shared, &item)?;
     let variables = secret_variables(&shared.environment, asked.client.key.as_ref(), item.recipe.as_ref());
     let masking = Masking::new(&item.rules.policy, &variables)?;
-    item.workspace.show_to(masking.noticing());
+    masking.watch().into_iter().for_each(|watch| item.workspace.show_to(watch));
     let connected = account.within_time(toolbox.connect(shared, &mut item, &commands.runner)).await;
     let servers = connected.map_err(Stopped::from)??;
     let input = account.within_time(Input::open(shared, &mut item, prompt, &servers, &asked.client)).await;

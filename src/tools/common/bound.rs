@@ -9,12 +9,15 @@ use crate::workspace::outputs;
 /// Returns `text` if it is within the limits, else its first fifth and last four fifths at line borders, a marker
 /// that says what is missing between them, and the full copy under `limits.outputs`.
 pub fn bound(text: &str, cx: &ToolContext<'_>) -> String {
-    cx.workspace.notice(text.as_bytes());
-    within(text, cx.limits)
+    cx.workspace.notice(text.as_bytes(), false);
+    within(text, cx.limits, &|at| cx.workspace.cut_at(text, at))
 }
 
-fn within(text: &str, limits: &ToolLimits) -> String {
-    let Some(cut) = cut(text, limits.output_chars, limits.output_lines) else { return text.to_owned() };
+/// Where a text can be cut: the end of what is before a place, and the beginning of what is behind it.
+type CutAt<'c> = &'c dyn Fn(usize) -> (usize, usize);
+
+fn within(text: &str, limits: &ToolLimits, cut_at: CutAt<'_>) -> String {
+    let Some(cut) = cut(text, (limits.output_chars, limits.output_lines), cut_at) else { return text.to_owned() };
     let kept = match outputs::keep(&limits.outputs, text.as_bytes()) {
         Ok(path) => kept_at(&path),
         Err(error) => format!("The full output could not be kept: {error}."),
@@ -48,14 +51,16 @@ impl Cut<'_> {
 }
 
 /// Cuts the middle out of a text of more than `chars` characters or `lines` lines; `None` if it is within both.
-pub fn cut(text: &str, chars: usize, lines: usize) -> Option<Cut<'_>> {
+pub fn cut<'t>(text: &'t str, (chars, lines): (usize, usize), cut_at: CutAt<'_>) -> Option<Cut<'t>> {
     let too_long = text.len() > chars && text.chars().count() > chars;
     if !too_long && text.lines().count() <= lines {
         return None;
     }
     let head = head_of(text, chars / 5, lines / 5);
     let tail = tail_of(&text[head.len()..], chars - chars / 5, lines - lines / 5);
-    let missing = &text[head.len()..text.len() - tail.len()];
+    let (end, start) = (cut_at(head.len()).0, cut_at(text.len() - tail.len()).1);
+    let (head, tail) = (&text[..end], &text[start..]);
+    let missing = &text[end..start];
     Some(Cut { head, tail, missing_chars: missing.chars().count(), missing_lines: missing.lines().count() })
 }
 
@@ -93,7 +98,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let limits = ToolLimits { output_chars: 1000, output_lines: 5, ..crate::tools::tests::limits(folder.path()) };
         let text: String = (1..=10).map(|n| format!("line {n}\n")).collect();
-        let bounded = within(&text, &limits).replace(&folder.path().display().to_string(), "OUT");
+        let bounded = within(&text, &limits, &|at| (at, at)).replace(&folder.path().display().to_string(), "OUT");
         insta::assert_snapshot!(bounded, @r"
         line 1
         ... [5 lines, 35 characters left out. The full output is in OUT/output-1.txt; read_file shows it.] ...
@@ -103,20 +108,20 @@ mod tests {
         line 10
         ");
         assert_eq!(std::fs::read_to_string(folder.path().join("output-1.txt")).unwrap(), text);
-        assert_eq!(within("short", &limits), "short");
+        assert_eq!(within("short", &limits, &|at| (at, at)), "short");
     }
 
     #[test]
     fn one_huge_line_is_cut_inside() {
         let text = "ä".repeat(100);
-        let cut = cut(&text, 10, 10).unwrap();
+        let cut = cut(&text, (10, 10), &|at| (at, at)).unwrap();
         assert_eq!((cut.head.chars().count(), cut.tail.chars().count(), cut.missing_chars), (2, 8, 90));
     }
 
     proptest! {
         #[test]
         fn r48_a_cut_loses_only_its_middle(text in "[aä\\n]{0,80}", chars in 0..40usize, lines in 0..10usize) {
-            if let Some(cut) = cut(&text, chars, lines) {
+            if let Some(cut) = cut(&text, (chars, lines), &|at| (at, at)) {
                 prop_assert!(text.starts_with(cut.head) && text.ends_with(cut.tail));
                 prop_assert!(cut.head.chars().count() + cut.tail.chars().count() <= chars);
                 prop_assert!(cut.head.lines().count() + cut.tail.lines().count() <= lines + 1);

@@ -113,9 +113,12 @@ pub(crate) fn without_rest(cx: &ToolContext<'_>, task: &str, mask: Mask<'_>) -> 
 pub(crate) fn must_confirm(memory: &RunMemory, path: &RelPath, before: &str, after: &str) -> bool {
     let mut kept = after.lines().map(str::trim).filter(|line| !line.is_empty());
     let written: Vec<&str> = before.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    written.len() > 1
-        && !kept.any(|line| written.contains(&line))
-        && memory.questioned.lock().expect("nothing panics while it holds the set").insert(path.clone())
+    written.len() > 1 && !kept.any(|line| written.contains(&line)) && is_first_question(memory, path)
+}
+
+/// Tells, once for a file, that the model may be asked about a call that writes it.
+pub(crate) fn is_first_question(memory: &RunMemory, path: &RelPath) -> bool {
+    memory.questioned.lock().expect("nothing panics while it holds the set").insert(path.clone())
 }
 
 /// Returns what a tool adds to its answer where a new text cannot be read and the text before it could; else nothing.

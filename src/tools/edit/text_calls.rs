@@ -86,6 +86,46 @@ pub(super) fn with_its_code(path: &Path, old: &str, new: &str) -> Option<String>
     None
 }
 
+/// Returns the text to replace from the beginning of its first line, if it is in one place and only words stand before it
+/// on that line, as in `async function f() {`; `None` where it is the end of a line of code, a comment or a string.
+pub(super) fn from_line_start<'t>(text: &'t str, old: &'t str) -> Option<&'t str> {
+    let mut found = text.match_indices(old).map(|(at, _)| at).filter(|_| !old.is_empty());
+    let (at, None) = (found.next()?, found.next()) else { return None };
+    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    let before = &text[start..at];
+    let is_words = before.chars().all(|c| is_part(c) || c == ' ' || c == '\t');
+    let is_whole = before.trim().is_empty() || before.ends_with([' ', '\t']) && old.starts_with(is_part);
+    (is_words && is_whole).then(|| &text[start..at + old.len()])
+}
+
+/// Returns the text to write where a comment was put below the line above which the task asks for it.
+pub(super) fn comment_above(path: &Path, text: &str, (old, new): (&str, &str), task: &str) -> Option<String> {
+    // The line that the task names, and not the one before it.
+    let named = |line: &str| words_of(line).any(|word| word.len() > 2 && words_of(task).any(|other| other == word));
+    let behind = text.split_once(old).map(|(_, behind)| behind.trim_start_matches('\n'))?;
+    if old.starts_with("#!") || old.starts_with("<?") || !named(old) || named(behind.lines().next().unwrap_or_default())
+    {
+        return None;
+    }
+    let task = task.to_lowercase();
+    let asks = task.contains("comment") && [" above ", " before "].iter().any(|word| task.contains(word));
+    let begins = comment_begins(path).filter(|_| asks)?;
+    let first = old.trim_end();
+    let comment = new.strip_prefix(first)?.strip_prefix('\n')?;
+    let is_comment = |line: &str| begins.iter().any(|begin| line.trim_start().starts_with(begin));
+    if first.trim().is_empty() || first.contains('\n') || comment.trim().is_empty() || !comment.lines().all(is_comment)
+    {
+        return None;
+    }
+    let indent = &first[..first.len() - first.trim_start().len()];
+    let moved: String = comment.lines().map(|line| format!("{indent}{}\n", line.trim_start())).collect();
+    Some(moved + old)
+}
+
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !is_part(c)).filter(|word| !word.is_empty())
+}
+
 /// Returns the whole lines to remove where their text alone was to be replaced by nothing, with an empty line if they leave
 /// two; `None` where it is not the only such place, or only a part of a line.
 pub(super) fn whole_lines<'t>(text: &'t str, old: &str, new: &str) -> Option<&'t str> {
@@ -208,6 +248,24 @@ mod tests {
         assert_eq!(kept("a.rs", "// A.\n", "// B.\n"), None);
         assert_eq!(kept("a.md", "a\n", "# B\n"), None);
         assert_eq!(kept("a.rs", "a();\n", ""), None);
+    }
+
+    #[test]
+    fn a_comment_stands_above_its_line_where_the_task_asks_for_that() {
+        let text = "a;\nasync function f() {\n  x;\n}\n";
+        assert_eq!(from_line_start(text, "function f() {\n"), Some("async function f() {\n"));
+        for (text, old) in [("a;\nb;\n", ";"), ("x = 1  # teh\n", "# teh"), ("p * 2", "* 2"), ("c: \"#fff\"", "#fff")] {
+            assert_eq!(from_line_start(text, old), None, "{old}");
+        }
+        let text = "import os\n\n  function fun() {\n    x();\n";
+        let above = |old: &str, new: &str, task: &str| comment_above(Path::new("a.js"), text, (old, new), task);
+        let (old, new) = ("  function fun() {\n", "  function fun() {\n    // Does f.\n    // More.\n");
+        let moved = "  // Does f.\n  // More.\n  function fun() {\n";
+        assert_eq!(above(old, new, "Add a comment above fun.").as_deref(), Some(moved));
+        assert_eq!(above(old, new, "Add a comment to fun."), None);
+        assert_eq!(above(old, "  function fun() {\n    x();\n", "Add a comment above fun."), None);
+        // A comment below the line before it stands where it should.
+        assert_eq!(above("import os\n", "import os\n// Does f.\n", "Add a comment above the function fun."), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Tests of the search.
 
 use super::*;
+use crate::tools::Assignment;
 use crate::tools::tests::Project;
 use proptest::prelude::*;
 
@@ -97,6 +98,10 @@ fn matches_are_counted_by_folder_for_models_that_write_calls_as_text() {
     let head = |project: &Project| search(project, json!({"pattern": "x"})).lines().next().unwrap().to_owned();
     assert_eq!(head(&project), "Found 4 matches for pattern \"x\" in path \".\":");
     project.text_tools = true;
+    // A task that names no folder gets no other number that could be taken for the answer.
+    assert_eq!(head(&project), "Found 4 matches for pattern \"x\" in path \".\":");
+    let text = "How many lines in src have x?".to_owned();
+    project.memory.task.set(Assignment { text, path: None }).unwrap();
     assert_eq!(head(&project), "Found 4 matches in all, 3 in src, 1 in the root for pattern \"x\" in path \".\":");
 }
 
