@@ -213,10 +213,9 @@ mod tests {
     fn what_is_public_and_words_are_none() {
         let public = key("\n").replace("RSA PRIVATE KEY", "CERTIFICATE");
         assert!(pieces_of(&public, true, &lines(5)[1]).is_empty());
-        let code = concat!(
-            "BEGIN = '-----BEGIN PRIVATE KEY-----'\ndecodeBase64UrlSafe2();\nx = 1\nEND = '-----END PRIVATE KEY-----'\n"
-        );
-        assert!(pieces_of(&code, false, "decodeBase64UrlSafe2();").is_empty());
+        let code =
+            "BEGIN = '-----BEGIN PRIVATE KEY-----'\ndecodeBase64UrlSafe2();\nEND = '-----END PRIVATE KEY-----'\n";
+        assert!(pieces_of(code, false, "decodeBase64UrlSafe2();").is_empty());
         let digest = format!("integrity=\"sha384-{}\"", lines(5)[1]);
         assert!(pieces_of(&digest, true, &digest).is_empty());
         let hash = "0123456789abcdef".repeat(4);
