@@ -199,8 +199,10 @@ impl<'o> Progress<'o> {
         }
         match (unknown_cost, self.known.total_usd) {
             (true, _) => parts.push("cost unknown".to_owned()),
-            (false, Some(total)) => parts.push(format!("~{} of {}", dollars(self.known.spent_usd), dollars(total))),
-            (false, None) if self.known.spent_usd > 0.0 => parts.push(format!("~{}", dollars(self.known.spent_usd))),
+            (false, Some(total)) => {
+                parts.push(format!("{} of {}", words::about(&dollars(self.known.spent_usd)), dollars(total)))
+            }
+            (false, None) if self.known.spent_usd > 0.0 => parts.push(words::about(&dollars(self.known.spent_usd))),
             (false, None) => {}
         }
         if rate > 0.0 && done < self.known.total {

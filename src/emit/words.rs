@@ -25,6 +25,11 @@ pub fn cost(dollars: f64) -> String {
     }
 }
 
+/// Marks an amount of money as an estimate; `<$0.0001` says enough.
+pub fn about(amount: &str) -> String {
+    if amount.starts_with('<') { amount.to_owned() } else { format!("~{amount}") }
+}
+
 /// Writes a duration: `0.4 s`, `2 min 3 s`, `1 h 4 min`.
 pub fn time(milliseconds: u64) -> String {
     let parts = |first: u64, unit: &str, second: u64, smaller: &str| match second {

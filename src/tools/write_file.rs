@@ -89,23 +89,8 @@ impl Call for WriteCall {
                 None => given.into_owned(),
             };
             let content = file.encode(&text).map_err(|error| ToolError::failed(format!("{shown}: {error}")))?;
-            if cx.text_tools
-                && let Some(old) = &old
-                && memory::must_confirm(cx.memory, &path, &old.text, &text)
-            {
-                let given: String = self.content.trim().chars().take(QUOTED).collect();
-                return Err(ToolError::failed(format!(
-                    "\"{given}\" alone is not the whole new content of {shown}. write_file takes all lines of the file, \
-                     those that stay as well. If none of them stays, make the same call again."
-                )));
-            }
-            if cx.text_tools
-                && existing.is_none()
-                && let Some(task) = cx.memory.task.get()
-                && let Some(doubt) = doubt::doubt(task, path.as_path(), &text, &|named| is_there(cx, named))
-                && memory::is_first_question(cx.memory, &path)
-            {
-                return Err(ToolError::failed(doubt));
+            if let Some(question) = self.question(cx, &path, (existing.is_some(), old.as_ref(), &text)) {
+                return Err(ToolError::failed(question));
             }
             // Lines are shown only of what the model could have read.
             let unseen = !memory::has_seen(cx.memory, &path) && grant.read_filter(cx.workspace.root().into())(&path);
@@ -133,6 +118,31 @@ impl Call for WriteCall {
             };
             Ok(ToolOutput { llm_content: vec![Part::Text(llm + &fault)], display, command: None })
         })
+    }
+}
+
+impl WriteCall {
+    /// Returns what a model that writes its calls as text is asked, once for a file, before this is written.
+    fn question(
+        &self,
+        cx: &ToolContext<'_>,
+        path: &RelPath,
+        (exists, old, text): (bool, Option<&Decoded>, &str),
+    ) -> Option<String> {
+        if !cx.text_tools {
+            return None;
+        }
+        if old.is_some_and(|old| memory::must_confirm(cx.memory, path, &old.text, text)) {
+            let given: String = self.content.trim().chars().take(QUOTED).collect();
+            let shown = names::shown(cx, &self.path);
+            return Some(format!(
+                "\"{given}\" alone is not the whole new content of {shown}. write_file takes all lines of the file, \
+                 those that stay as well. If none of them stays, make the same call again."
+            ));
+        }
+        let task = cx.memory.task.get().filter(|_| !exists)?;
+        let doubt = doubt::doubt(task, path.as_path(), text, &|named| is_there(cx, named))?;
+        memory::is_first_question(cx.memory, path).then_some(doubt)
     }
 }
 

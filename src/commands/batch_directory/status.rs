@@ -95,7 +95,7 @@ fn notes(batch: &Batch, summary: &BatchResult) -> Result<Vec<String>, BatchError
 fn spent(summary: &BatchResult) -> Option<String> {
     let usage = &summary.usage;
     let cost = match summary.cost_usd {
-        Some(cost) => format!("~{}", words::cost(cost)),
+        Some(cost) => words::about(&words::cost(cost)),
         None => "a cost that is not known".to_owned(),
     };
     let (Some(input), Some(output)) = (usage.input_tokens, usage.output_tokens) else {

@@ -50,10 +50,7 @@ impl Call<'_> {
                 operands.iter().try_for_each(|word| self.formatted(word, writes))?;
             }
             Operands::WrittenWithout(options) => {
-                // `--check=false`, as yargs takes it, writes.
-                let off = |found: &Found| found.value.as_ref().is_some_and(|value| value.text == "false");
-                let is_on = |name: &str| self.found.iter().any(|found| found.name == name && !off(found));
-                let writes = !options.split(',').any(is_on);
+                let writes = !options.split(',').any(|name| self.has_on(name));
                 operands.iter().try_for_each(|word| self.formatted(word, writes))?;
             }
             // A table that parses the words itself names the tasks.

@@ -263,6 +263,12 @@ impl<'a> Call<'a> {
         self.found.iter().any(|found| found.name == name)
     }
 
+    /// Tells whether an option is there and not switched off, as yargs takes `--check=false`.
+    pub(crate) fn has_on(&self, name: &str) -> bool {
+        let is_off = |found: &Found| found.value.as_ref().is_some_and(|value| value.text == "false");
+        self.found.iter().any(|found| found.name == name && !is_off(found))
+    }
+
     /// Returns the values of an option, by the first spelling of the table.
     pub(crate) fn values(&self, name: &str) -> Vec<Word> {
         self.found.iter().filter(|found| found.name == name).filter_map(|found| found.value.clone()).collect()

@@ -254,7 +254,7 @@ mod tests {
     fn a_comment_stands_above_its_line_where_the_task_asks_for_that() {
         let text = "a;\nasync function f() {\n  x;\n}\n";
         assert_eq!(from_line_start(text, "function f() {\n"), Some("async function f() {\n"));
-        for (text, old) in [("a;\nb;\n", ";"), ("x = 1  # teh\n", "# teh"), ("p * 2", "* 2"), ("c: \"#fff\"", "#fff")] {
+        for (text, old) in [("a;\nb;\n", ";"), ("x = 1  # an\n", "# an"), ("p * 2", "* 2"), ("c: \"#fff\"", "#fff")] {
             assert_eq!(from_line_start(text, old), None, "{old}");
         }
         let text = "import os\n\n  function fun() {\n    x();\n";

@@ -2,6 +2,7 @@
 
 use super::{Call, Denial, GROUP, Operands, Style, TOOL, Table};
 use crate::path::Node;
+use crate::policy::names::named;
 
 /// A checker that is written in Go: long options with one dash or two.
 const GO: Table = Table { style: Style::SingleDash, dash_values: true, ..TOOL };
@@ -250,4 +251,14 @@ fn module(call: &mut Call<'_>) -> Result<(), Denial> {
         }
     }
     Ok(())
+}
+
+// Its other subcommands serve, or do what is not known; before version 1 it had none.
+pub(super) fn csharpier(call: &mut Call<'_>) -> Result<(), Denial> {
+    match call.operands.first().cloned() {
+        Some(word) if !named("format check", &word.text) && call.node(&word.text)?.is_none() => {
+            Err(call.deny(format!("`{}` is neither `format`, `check` nor a file or directory", word.text)))
+        }
+        Some(_) | None => Ok(()),
+    }
 }

@@ -165,7 +165,7 @@ pub(super) const TABLES: &[Table] = &[
                 names: "csharpier",
                 options: "--check",
                 operands: Operands::WrittenWithout("--check"),
-                special: Some(csharpier),
+                special: Some(super::checkers::csharpier),
                 ..TOOL
             },
         ],
@@ -438,16 +438,6 @@ fn properties(call: &Call<'_>) -> Result<(), Denial> {
         }
     }
     Ok(())
-}
-
-// Its other subcommands serve, or do what is not known; before version 1 it had none.
-fn csharpier(call: &mut Call<'_>) -> Result<(), Denial> {
-    match call.operands.first().cloned() {
-        Some(word) if !named("format check", &word.text) && call.node(&word.text)?.is_none() => {
-            Err(call.deny(format!("`{}` is neither `format`, `check` nor a file or folder", word.text)))
-        }
-        Some(_) | None => Ok(()),
-    }
 }
 
 fn dotnet_run(call: &mut Call<'_>) -> Result<(), Denial> {
