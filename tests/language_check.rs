@@ -21,10 +21,18 @@ fn answers(project: Project, calls: Vec<Reply>, policy: &str) -> (Vec<String>, c
     (messages.map(|message| message["content"].to_string()).collect(), outcome)
 }
 
+/// Below T2 no interpreter runs, a check neither.
+fn is_isolated(outcome: &crate::support::Outcome) -> bool {
+    !["sandbox T1", "sandbox T0"].iter().any(|tier| outcome.stderr.contains(tier))
+}
+
 #[test]
 fn a_script_that_does_not_parse_is_told_with_its_place() {
     let project = Project::new().file("b.txt", "x\n").git();
     let (told, outcome) = answers(project, vec![write(OPEN_IF), write("echo x\n")], "builtin:ci-dev");
+    if !is_isolated(&outcome) {
+        return assert!(!told[0].contains("bash -n"), "{told:?}");
+    }
     assert!(told[0].contains("`bash -n a.sh` says:") && told[0].contains("line 2"), "{told:?}");
     assert!(told[0].contains("Correct it."));
     assert!(!told[1].contains("bash -n"), "{told:?}");
@@ -41,6 +49,9 @@ fn a_file_that_did_not_parse_before_is_not_spoken_of() {
     ];
     let (told, outcome) = answers(project, calls, "builtin:ci-dev");
     assert!(!told[0].contains("bash -n") && !told[1].contains("bash -n"), "{told:?}");
+    if !is_isolated(&outcome) {
+        return;
+    }
     assert!(told[2].contains("`bash -n a.sh`, which passed before this change, says:"), "{told:?}");
     let patch = outcome.result["changes"]["patch"].as_str().unwrap();
     assert!(patch.contains("+if true; then echo y\n"), "the changes are the model's: {patch}");

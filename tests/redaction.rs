@@ -331,7 +331,7 @@ fn a_part_of_a_file_shows_no_line_of_a_private_key() {
         edit("NAME = 'y'\nKEY = '''", "z"),
         edit("LAST = 1", "LAST = 2"),
         call("write_file", json!({"file_path": "conf.py", "content": "NAME = 'x'\n"})),
-        shell("sed -n 6,7p conf.py"),
+        shell(&format!("grep -A1 {} conf.py", &lines[1][..6])),
         shell("tail -n 6 conf.py"),
         shell(&format!("git grep -n {}", &lines[2][..6])),
         shell("git diff -U2 HEAD"),
