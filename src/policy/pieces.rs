@@ -4,6 +4,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+/// How the lines around a private key end.
+const PRIVATE: &str = "PRIVATE KEY-----";
+
 /// The shortest piece that is recognised, in bytes.
 const SHORTEST_PIECE: usize = 16;
 
@@ -40,23 +43,25 @@ enum Block {
 }
 
 impl Pieces {
+    /// Tells whether a text may have what [`Pieces::notice`] remembers.
+    pub(super) fn concerns(text: &str, is_part: bool) -> bool {
+        is_part || text.contains(PRIVATE)
+    }
+
     /// Remembers the private keys of a text: whole ones, and what is left of one whose beginning or end is missing. In
     /// a part of something (`is_part`) each line counts that looks like one of a key and does not belong to what is public.
     pub(super) fn notice(&mut self, text: &str, is_part: bool) {
-        if !is_part && !text.contains("PRIVATE KEY-----") {
-            return;
-        }
         // A key in a string has its line ends as `\n`; one in a variable may have none.
         let text = text.replace("\\n", "\n").replace("KEY-----", "KEY-----\n").replace("-----END ", "\n-----END ");
         let (mut key, mut block) = (String::new(), Block::None);
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             if let Some((_, kind)) = line.split_once("-----BEGIN ") {
                 self.flush(&mut key, block == Block::Private || is_part);
-                block = if kind.contains("PRIVATE KEY-----") { Block::Private } else { Block::Public };
+                block = if kind.contains(PRIVATE) { Block::Private } else { Block::Public };
                 continue;
             }
             if let Some((_, kind)) = line.split_once("-----END ") {
-                self.flush(&mut key, kind.contains("PRIVATE KEY-----"));
+                self.flush(&mut key, kind.contains(PRIVATE));
                 block = Block::None;
                 continue;
             }
@@ -71,7 +76,7 @@ impl Pieces {
                 None => {}
             }
         }
-        self.flush(&mut key, block == Block::Private || is_part && block == Block::None);
+        self.flush(&mut key, block == Block::Private || is_part);
     }
 
     fn flush(&mut self, key: &mut String, is_secret: bool) {
@@ -171,7 +176,9 @@ mod tests {
 
     fn pieces_of(noticed: &str, is_part: bool, text: &str) -> Vec<String> {
         let mut pieces = Pieces::default();
-        pieces.notice(noticed, is_part);
+        if Pieces::concerns(noticed, is_part) {
+            pieces.notice(noticed, is_part);
+        }
         pieces.find(text).into_iter().map(|found| text[found].to_owned()).collect()
     }
 

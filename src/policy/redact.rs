@@ -94,7 +94,9 @@ impl Secrets {
     pub fn new(variables: &BTreeMap<String, String>, patterns: &[String]) -> Result<Secrets, SecretPatternError> {
         let (mut values, mut pieces) = (HashMap::new(), Pieces::default());
         for (name, secret) in variables.iter().flat_map(|(name, value)| secrets_in(name, value)) {
-            pieces.notice(&secret, false);
+            if Pieces::concerns(&secret, false) {
+                pieces.notice(&secret, false);
+            }
             for (kind, spelling) in spellings(&secret) {
                 // A value under two names keeps the first one.
                 values.entry(spelling).or_insert_with(|| match kind {
@@ -157,7 +159,10 @@ impl Secrets {
     /// Looks at a text of which only a part may be shown: pieces of its private keys are masked from now on. `is_part`: the
     /// text is a part itself, so that what looks like lines of a key counts as well.
     pub fn notice(&self, text: &str, is_part: bool) {
-        self.pieces.write().unwrap_or_else(PoisonError::into_inner).notice(text, is_part);
+        // Nearly no text has any: readers in parallel do not wait for each other.
+        if Pieces::concerns(text, is_part) {
+            self.pieces.write().unwrap_or_else(PoisonError::into_inner).notice(text, is_part);
+        }
     }
 
     fn replaced<'t>(&self, text: &'t str, placeholders_stay: bool) -> (Cow<'t, str>, u64) {

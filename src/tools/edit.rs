@@ -138,17 +138,10 @@ impl EditCall {
         if let Some(lines) = text_calls::whole_lines(text, &self.old, &self.new) {
             return replace(text, lines, "", Wanted::Exactly(1));
         }
-        if !loss::asks_for_less(task(cx)) {
-            let Some(old) = text_calls::from_line_start(text, &self.old) else {
-                return replace(text, &self.old, &self.new, self.wanted());
-            };
-            let before = old.strip_suffix(self.old.as_str()).unwrap_or_default();
-            let kept = text_calls::with_its_code(&self.path, old, &self.new).or_else(|| {
-                text_calls::comment_above(&self.path, text, (old, &format!("{before}{}", self.new)), task(cx))
-            });
-            if let Some(new) = kept {
-                return replace(text, old, &new, self.wanted());
-            }
+        if !loss::asks_for_less(task(cx))
+            && let Some((old, new)) = text_calls::commented(&self.path, text, (&self.old, &self.new), task(cx))
+        {
+            return replace(text, old, &new, self.wanted());
         }
         replace(text, &self.old, &self.new, self.wanted())
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::common::location::Location;
 use super::common::pdf::{self, Wanted};
-use super::common::{memory, names, notebook, search};
+use super::common::{bound, memory, names, notebook, search};
 use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolOutput, TypedTool, whole};
 use crate::change::text::Decoded;
 use crate::model::Part;
@@ -22,8 +22,6 @@ pub struct ReadFile;
 
 /// Lines shown if the call does not say.
 const LINES: usize = 2_000;
-/// Characters shown of one line.
-const LINE_CHARS: usize = 2_000;
 /// Characters shown of a file.
 const CHARS: usize = 25_000;
 /// Bytes of an image or document that are handed to the model.
@@ -254,11 +252,8 @@ fn range(
     let (mut count, mut chars, mut cut) = (0, 0, false);
     for line in text.split_inclusive('\n').skip(first).take(wanted) {
         let body = line.trim_end_matches(['\n', '\r']);
-        let (line, whole) = match body.char_indices().nth(LINE_CHARS) {
-            Some((end, _)) => {
-                let shown = &body[..workspace.cut_at(body, end).0];
-                (format!("{shown}... [truncated]{}", &line[body.len()..]), false)
-            }
+        let (line, whole) = match bound::line(body, workspace) {
+            Some(shown) => (format!("{shown}... [truncated]{}", &line[body.len()..]), false),
             None => (line.to_owned(), true),
         };
         chars += line.chars().count();

@@ -14,10 +14,11 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch}
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::common::{names, search};
+use super::common::{bound, names, search};
 use super::glob::{below, matcher};
 use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named, whole};
 use crate::bounded;
+use crate::change::Entry;
 use crate::change::text::Decoded;
 use crate::path::RelPath;
 use crate::policy::{Access, Grant};
@@ -35,9 +36,6 @@ const MATCHES: usize = 20;
 const MATCHES_MOST: usize = 100;
 /// Up to how many matches are counted if not all are shown.
 const COUNTED: usize = 10_000;
-/// Characters shown of a line.
-const LINE_CHARS: usize = 2_000;
-
 /// Characters of a line that are kept until it is shown: a secret in it is not cut.
 const KEPT_CHARS: usize = 10_000;
 /// The longest line that is searched: more is not a text that a model could use.
@@ -152,13 +150,10 @@ impl Call for SearchCall {
             for (path, _) in &found.lines {
                 // A file that cannot be read again shows what was found.
                 let content = match &outside {
-                    Some(folder) => bounded::regular(&path.under(folder), names::MOST_BYTES).unwrap_or_default(),
-                    None => match cx.workspace.entry_within(path, names::MOST_BYTES) {
-                        Ok(entry) => entry.content().unwrap_or_default().to_vec(),
-                        Err(_) => continue,
-                    },
+                    Some(folder) => bounded::regular(&path.under(folder), names::MOST_BYTES).ok().map(Entry::file),
+                    None => cx.workspace.entry_within(path, names::MOST_BYTES).ok(),
                 };
-                cx.workspace.notice(&content, false);
+                cx.workspace.notice(content.as_ref().and_then(Entry::content).unwrap_or_default(), false);
             }
             Ok(listed(&found, most, (outside.as_deref(), &place), cx.workspace))
         })
@@ -428,8 +423,7 @@ fn listed(found: &Matches, most: usize, (outside, place): (Option<&Path>, &str),
         };
         text.push_str(&format!("\nFile: {name}"));
         for line in lines.iter().take(left) {
-            let end = line.text.char_indices().nth(LINE_CHARS).map(|(end, _)| end);
-            let shown = end.map(|end| &line.text[..workspace.cut_at(&line.text, end).0]);
+            let shown = bound::line(&line.text, workspace);
             let mark = if shown.is_some() { "... [truncated]" } else { "" };
             text.push_str(&format!("\nL{}: {}{mark}", line.number, shown.unwrap_or(&line.text)));
         }

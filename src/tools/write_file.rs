@@ -16,7 +16,7 @@ use crate::change::loss::lost_marks;
 use crate::change::replace::unfenced;
 use crate::change::text::{Decoded, LineEnd};
 use crate::model::{Part, prompted::UNCHANGED};
-use crate::path::{RelPath, Tree};
+use crate::path::RelPath;
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
 use crate::workspace::WorkspaceError;
@@ -141,13 +141,10 @@ impl WriteCall {
             ));
         }
         let task = cx.memory.task.get().filter(|_| !exists)?;
-        let doubt = doubt::doubt(task, path.as_path(), text, &|named| is_there(cx, named))?;
+        let is_there = |named: &Path| RelPath::new(named).is_some_and(|named| !cx.workspace.is_free(&named));
+        let doubt = doubt::doubt(task, path.as_path(), text, &is_there)?;
         memory::is_first_question(cx.memory, path).then_some(doubt)
     }
-}
-
-fn is_there(cx: &ToolContext<'_>, named: &Path) -> bool {
-    RelPath::new(named).is_some_and(|named| !matches!(cx.workspace.look(&named.under(cx.workspace.root())), Ok(None)))
 }
 
 /// Returns the content of a call, without what a small model copies around it: the Markdown fence around a whole file,

@@ -190,6 +190,11 @@ impl Workspace {
         }
     }
 
+    /// Tells whether nothing is at a path, as far as it can be looked at.
+    pub fn is_free(&self, path: &RelPath) -> bool {
+        matches!(self.look(&path.under(&self.root)), Ok(None))
+    }
+
     /// Reads a file that the call declared to read.
     pub fn read(&self, grant: &Grant, given: &Path) -> Result<FileView, WorkspaceError> {
         let view = match grant.readable_outside(given) {

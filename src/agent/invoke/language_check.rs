@@ -65,7 +65,8 @@ impl Invoker<'_> {
         let (command, marks) = command_of(path)?;
         let workspace = self.context.workspace;
         let now = workspace.changes();
-        let after = now.get(path)?.after.content()?;
+        let change = now.get(path)?;
+        let after = change.after.content()?;
         if after.is_empty() || after.len() > MOST_BYTES {
             return None;
         }
@@ -74,9 +75,7 @@ impl Invoker<'_> {
         workspace.take_back(now.clone());
         let report = report?;
         let said = refusal(&report, marks)?;
-        let was_there =
-            before.get(path).map_or_else(|| now.get(path).map(|change| &change.before), |old| Some(&old.after));
-        let was_there = was_there.is_some_and(|entry| *entry != Entry::Absent);
+        let was_there = *before.staged(path).unwrap_or(&change.before) != Entry::Absent;
         if was_there {
             workspace.take_back(before.clone());
             let earlier = self.check_with(&command).await;

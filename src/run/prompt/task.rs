@@ -5,7 +5,7 @@ use serde_json::Map;
 use crate::cli::prompt::{Prompt, PromptPart};
 use crate::event::Event;
 use crate::model::Part;
-use crate::path::{RelPath, Tree};
+use crate::path::RelPath;
 use crate::policy::Access;
 use crate::prompt::first_message::{
     LISTING_CHARS, Note, PROJECT_BYTES, PROJECT_FILES, SHOWN_FILE_BYTES, SHOWN_FILES, first_message, named_paths,
@@ -112,7 +112,8 @@ impl Task<'_> {
         }
         let task = match note {
             Some(note) => {
-                let is_there = |name: &str| self.is_there(name);
+                let workspace = self.reader.context.workspace;
+                let is_there = |name: &str| RelPath::new(name).is_none_or(|path| !workspace.is_free(&path));
                 format!("{}\n\n{}", task.trim(), note.said(new_file(&task, &is_there)))
             }
             None => task.trim().to_owned(),
@@ -126,11 +127,6 @@ impl Task<'_> {
     fn note(&self, task: &str) -> Option<Note> {
         let is_told = self.text_tools && !self.prompt.typed.is_empty();
         note(task).filter(|note| is_told && self.reader.registry.has(note.tool))
-    }
-
-    fn is_there(&self, name: &str) -> bool {
-        let workspace = self.reader.context.workspace;
-        RelPath::new(name).is_none_or(|path| !matches!(workspace.look(&path.under(workspace.root())), Ok(None)))
     }
 
     /// Reads the small files that the typed text mentions without `@`.

@@ -4,13 +4,22 @@
 use std::path::Path;
 
 use crate::tools::{ToolContext, ToolLimits};
-use crate::workspace::outputs;
+use crate::workspace::{Workspace, outputs};
 
 /// Returns `text` if it is within the limits, else its first fifth and last four fifths at line borders, a marker
 /// that says what is missing between them, and the full copy under `limits.outputs`.
 pub fn bound(text: &str, cx: &ToolContext<'_>) -> String {
     cx.workspace.notice(text.as_bytes(), false);
     within(text, cx.limits, &|at| cx.workspace.cut_at(text, at))
+}
+
+/// Characters shown of a line.
+const LINE_CHARS: usize = 2_000;
+
+/// Returns what is shown of a line that is too long, without a part of a secret at its end; `None` of one that is shown whole.
+pub fn line<'t>(line: &'t str, workspace: &Workspace) -> Option<&'t str> {
+    let (end, _) = line.char_indices().nth(LINE_CHARS)?;
+    Some(&line[..workspace.cut_at(line, end).0])
 }
 
 /// Where a text can be cut: the end of what is before a place, and the beginning of what is behind it.

@@ -15,7 +15,7 @@ fn is_name(text: &str) -> bool {
 
 /// Tells whether a task asks to rename one thing to another everywhere.
 pub(super) fn is_renaming(task: &str, old: &str, new: &str) -> bool {
-    let has = |name: &str| task.split(|c: char| !is_part(c)).any(|word| word == name.trim());
+    let has = |name: &str| words_of(task).any(|word| word == name.trim());
     task.to_lowercase().contains("renam") && has(old) && has(new)
 }
 
@@ -51,9 +51,8 @@ fn is_part(c: char) -> bool {
 
 /// Returns the text to write where a comment alone was to replace the code that it is about: the comment before the code, a
 /// docstring behind the line that begins a function or class. `None` where code is written, or made a comment.
-pub(super) fn with_its_code(path: &Path, old: &str, new: &str) -> Option<String> {
-    let begins = comment_begins(path)?;
-    let is_comment = |line: &str| begins.iter().any(|begin| line.trim_start().starts_with(begin));
+fn with_its_code(path: &Path, old: &str, new: &str) -> Option<String> {
+    let is_comment = comment_of(path)?;
     let written = |text: &'_ str| -> Vec<String> {
         text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect()
     };
@@ -86,9 +85,24 @@ pub(super) fn with_its_code(path: &Path, old: &str, new: &str) -> Option<String>
     None
 }
 
+/// Returns what an edit that writes a comment replaces, and by what, so that the code stays and the comment is where the task
+/// asks for it; `None` for any other edit.
+pub(super) fn commented<'t>(
+    path: &Path,
+    text: &'t str,
+    (old, new): (&'t str, &str),
+    task: &str,
+) -> Option<(&'t str, String)> {
+    let whole = from_line_start(text, old)?;
+    let before = whole.strip_suffix(old).unwrap_or_default();
+    let kept = with_its_code(path, whole, new);
+    let kept = kept.or_else(|| comment_above(path, text, (whole, &format!("{before}{new}")), task))?;
+    Some((whole, kept))
+}
+
 /// Returns the text to replace from the beginning of its first line, if it is in one place and only words stand before it
 /// on that line, as in `async function f() {`; `None` where it is the end of a line of code, a comment or a string.
-pub(super) fn from_line_start<'t>(text: &'t str, old: &'t str) -> Option<&'t str> {
+fn from_line_start<'t>(text: &'t str, old: &'t str) -> Option<&'t str> {
     let mut found = text.match_indices(old).map(|(at, _)| at).filter(|_| !old.is_empty());
     let (at, None) = (found.next()?, found.next()) else { return None };
     let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -99,7 +113,7 @@ pub(super) fn from_line_start<'t>(text: &'t str, old: &'t str) -> Option<&'t str
 }
 
 /// Returns the text to write where a comment was put below the line above which the task asks for it.
-pub(super) fn comment_above(path: &Path, text: &str, (old, new): (&str, &str), task: &str) -> Option<String> {
+fn comment_above(path: &Path, text: &str, (old, new): (&str, &str), task: &str) -> Option<String> {
     // The line that the task names, and not the one before it.
     let named = |line: &str| words_of(line).any(|word| word.len() > 2 && words_of(task).any(|other| other == word));
     let behind = text.split_once(old).map(|(_, behind)| behind.trim_start_matches('\n'))?;
@@ -109,10 +123,9 @@ pub(super) fn comment_above(path: &Path, text: &str, (old, new): (&str, &str), t
     }
     let task = task.to_lowercase();
     let asks = task.contains("comment") && [" above ", " before "].iter().any(|word| task.contains(word));
-    let begins = comment_begins(path).filter(|_| asks)?;
+    let is_comment = comment_of(path).filter(|_| asks)?;
     let first = old.trim_end();
     let comment = new.strip_prefix(first)?.strip_prefix('\n')?;
-    let is_comment = |line: &str| begins.iter().any(|begin| line.trim_start().starts_with(begin));
     if first.trim().is_empty() || first.contains('\n') || comment.trim().is_empty() || !comment.lines().all(is_comment)
     {
         return None;
@@ -156,14 +169,15 @@ fn is_docstring(text: &str) -> bool {
     })
 }
 
-/// Returns what begins a line of comment in a file of this ending; `None` where it is not known.
-fn comment_begins(path: &Path) -> Option<&'static [&'static str]> {
-    Some(match path.extension()?.to_str()? {
+/// Returns what tells whether a line of a file of this ending is a comment; `None` where it is not known.
+fn comment_of(path: &Path) -> Option<impl Fn(&str) -> bool> {
+    let begins: &[&str] = match path.extension()?.to_str()? {
         "rs" | "js" | "mjs" | "cjs" | "jsx" | "ts" | "tsx" | "go" | "c" | "h" | "cc" | "cpp" | "hpp" | "java"
         | "kt" | "swift" | "scala" | "php" | "cs" => &["//", "/*", "* ", "*/"],
         "py" | "sh" | "bash" | "rb" | "yaml" | "yml" | "toml" | "pl" | "r" => &["#"],
         _ => return None,
-    })
+    };
+    Some(move |line: &str| begins.iter().any(|begin| line.trim_start().starts_with(begin)))
 }
 
 /// Bytes of the lines of one place up to which it is asked about.
