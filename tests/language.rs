@@ -11,10 +11,11 @@ use crate::support::Project;
 const GLOSSARY: &str = include_str!("glossary.txt");
 
 /// Files whose text the model reads: their words are part of what it was measured with.
-const FOR_THE_MODEL: [&str; 10] = [
+const FOR_THE_MODEL: [&str; 11] = [
     "agent/loop_guard.rs",
     "change/replace/stage.rs",
     "change/replace/write.rs",
+    "prompt/first_search.rs",
     "prompt/system.rs",
     "tools/glob.rs",
     "tools/list_directory.rs",

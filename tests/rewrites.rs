@@ -224,3 +224,39 @@ fn a_question_is_over_once_the_model_goes_on_with_something_else() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert_eq!(project.read("a.txt"), text);
 }
+
+#[test]
+fn what_a_question_is_about_is_searched_for_before_a_small_model_is_asked() {
+    let begin = || {
+        let project = Project::new().file("a.py", "def one():\n    pass\n").file("pkg/b.py", "def two(): pass\n").git();
+        project.model([say("2")])
+    };
+    let task = ["-p", "How many functions are defined in the Python files?", "--output-format", "json"];
+    let project = begin();
+    let outcome = project.run(&[&task[..], &["--text-tools", "force"]].concat());
+    assert_eq!((outcome.code, outcome.result["num_turns"].as_u64()), (0, Some(2)), "{}", outcome.stderr);
+    let asked = project.server().messages(0);
+    assert!(asked.contains("Found 2 matches") && asked.contains("L1: def two(): pass"), "{asked}");
+    assert!(asked.contains("Now answer with what these results show"), "{asked}");
+    // A model that calls tools natively finds its own way; where one turn is left, it is the model's.
+    for others in [&[][..], &["--text-tools", "force", "--max-session-turns", "1"]] {
+        let project = begin();
+        let outcome = project.run(&[&task[..], others].concat());
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        assert!(!project.server().messages(0).contains("Found 2 matches"), "{others:?}");
+    }
+}
+
+#[test]
+fn the_line_before_which_a_comment_at_the_top_belongs_is_named() {
+    let script = "#!/bin/sh\nset -e\nrun\n";
+    let project = Project::new()
+        .file("a.sh", script)
+        .git()
+        .model([edit("a.sh", "set -e", "# Runs it.\nset -e"), say("The comment is there.")]);
+    let task = [&["-p", "Add a one-line comment at the top of a.sh that says what it does"][..], &TEXT_CALLS].concat();
+    let outcome = project.run(&task);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(project.server().messages(0).contains("the first line alone, `set -e`,"));
+    assert_eq!(project.read("a.sh"), "#!/bin/sh\n# Runs it.\nset -e\nrun\n");
+}

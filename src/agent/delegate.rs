@@ -60,6 +60,7 @@ impl Delegate for Delegates<'_> {
                 // What was lost is asked for once, where the whole ends.
                 task: Assignment::default(),
                 question: None,
+                first_call: None,
             };
             let borrowed = std::mem::replace(account, Account::open(Limits::default(), std::time::Instant::now()));
             let invoker = parent.narrowed(&toolbox, offered);

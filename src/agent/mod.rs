@@ -28,7 +28,7 @@ use crate::event::Event;
 use crate::exit::Exit;
 use crate::model::tool_set::ToolSet;
 use crate::model::{
-    AssistantMessage, Delta, ErrorClass, Message, Model, Part, Request, Stop, StreamFault, ToolMessage, Turn,
+    AssistantMessage, Delta, ErrorClass, Message, Model, Part, Request, Stop, StreamFault, ToolCall, ToolMessage, Turn,
     leaked_calls,
     prompted::{self, CallsOutcome},
 };
@@ -79,6 +79,8 @@ pub struct AgentOptions {
     pub task: Assignment,
     /// The task once more, if it is short and asks for an answer in words.
     pub question: Option<Arc<str>>,
+    /// What is searched for before a model is asked that writes its calls as text: small ones answer from memory.
+    pub first_call: Option<ToolCall>,
 }
 
 /// One conversation with a model, its tools and its account.
@@ -216,12 +218,18 @@ impl<'a> Agent<'a> {
         // A summary is not recorded: the session has the messages that it replaces.
         self.kept = self.transcript.messages().len();
         (self.emit)(Event::TurnStarted { turn: number, parent: None });
-        let mut turn = self.respond(number).await?;
+        let first = self.options.first_call.take().filter(|_| self.model.text_tools() && self.account.has_turns(1));
+        let mut turn = match first {
+            Some(call) => Turn::unasked(call),
+            None => self.respond(number).await?,
+        };
         if turn.stop != Stop::Repetition && turn.stop != Stop::Length {
             self.take_answer(&mut turn.message, number);
         }
         let facts = self.model.facts();
-        self.compaction.learn(&self.transcript, &turn.usage);
+        if turn.requests > 0 {
+            self.compaction.learn(&self.transcript, &turn.usage);
+        }
         let estimate = self.transcript.estimate() + estimate::estimate_text(&turn.message.text);
         let cost_usd = self.account.spend(&turn.usage, estimate, facts.price.as_ref());
         (self.emit)(Event::Assistant(Box::new(assistant_event(number, &turn, &facts.name, estimate, cost_usd))));

@@ -148,7 +148,7 @@ pub struct ToolCall {
     /// The arguments.
     pub arguments: Arguments,
     /// The text shape that it was recovered from, if it did not come natively: `hermes`, `qwen_xml` or `json`;
-    /// `choice` where an answer to a question of ours stands for it.
+    /// `choice` where an answer to a question of ours stands for it, `question` where the task's own question does.
     pub recovered: Option<&'static str>,
     /// Corrections in the arguments of a recovered call, for the model to read before the answer.
     pub notes: Vec<String>,
@@ -316,6 +316,21 @@ pub struct Turn {
     pub api_time: Duration,
     /// The server's id of the answer.
     pub response_id: Option<String>,
+}
+
+impl Turn {
+    /// Returns a turn that no model was asked for: a call that is made in its place.
+    pub fn unasked(call: ToolCall) -> Turn {
+        Turn {
+            message: AssistantMessage { calls: vec![call], ..AssistantMessage::default() },
+            stop: Stop::Calls,
+            usage: Usage { input_tokens: Some(0), output_tokens: Some(0), ..Usage::default() },
+            model: None,
+            requests: 0,
+            api_time: Duration::ZERO,
+            response_id: None,
+        }
+    }
 }
 
 /// What went wrong with a request, after every retry that made sense.

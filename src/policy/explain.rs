@@ -99,7 +99,7 @@ struct Text(String);
 impl Text {
     fn line(&mut self, indent: usize, content: &str) {
         self.0.push_str(&"  ".repeat(indent));
-        self.0.push_str(content);
+        self.0.push_str(&crate::path::one_line(content.as_ref()));
         self.0.push('\n');
     }
 

@@ -61,11 +61,16 @@ impl Note {
         self.tool == ToolId::SearchFileContent
     }
 
-    /// Returns the words, with the name of the file that the task makes, if that is known.
-    pub fn said(&self, new_file: Option<&str>) -> String {
-        match new_file.filter(|_| self.tool == ToolId::WriteFile) {
-            Some(name) => format!("To make the new file {name} call write_file."),
-            None => self.text.to_owned(),
+    /// Returns the words, with the name of the file that the task makes, or the line at the top of one where a comment
+    /// belongs, if that is known.
+    pub fn said(&self, new_file: Option<&str>, top: Option<&str>) -> String {
+        match (self.tool, new_file, top) {
+            (ToolId::WriteFile, Some(name), _) => format!("To make the new file {name} call write_file."),
+            (ToolId::Edit, _, Some(line)) => format!(
+                "To add the comment call edit: old_string is the first line alone, `{line}`, new_string the comment and \
+                 then that line again."
+            ),
+            _ => self.text.to_owned(),
         }
     }
 }
@@ -80,6 +85,24 @@ pub fn new_file<'t>(task: &'t str, is_there: &dyn Fn(&str) -> bool) -> Option<&'
         is_hidden(name) || name.rsplit_once('.').is_some_and(|(stem, end)| ending(stem, end))
     };
     named_paths(task).into_iter().filter(is_name).find(|name| !is_there(name))
+}
+
+/// Words for the top of a file.
+const TOP: &[&str] = &["at the top", "top of", "at the beginning", "at the start", "first line", "header comment"];
+
+/// What a file has to begin with, so that no comment can stand before it.
+const STAYS_FIRST: &[&str] = &["#!", "<?", "<!doctype", "# -*-", "# coding", "---"];
+
+/// Returns the line of a file before which a comment belongs that a task asks for at the top of it, if the line is there
+/// once.
+pub fn top_line<'f>(task: &str, text: &'f str) -> Option<&'f str> {
+    let asked = task.to_lowercase();
+    if !asked.contains("comment") || !TOP.iter().any(|words| asked.contains(words)) {
+        return None;
+    }
+    let stays = |line: &str| STAYS_FIRST.iter().any(|start| line.to_lowercase().starts_with(start));
+    let line = text.lines().find(|line| !line.trim().is_empty() && !stays(line))?;
+    (text.lines().filter(|other| other == &line).count() == 1).then_some(line)
 }
 
 /// The notes, by the words of a task; the first one that fits counts.
@@ -103,7 +126,17 @@ const NOTES: &[(&[&str], Note)] = &[
     ),
     // They write the comment and leave out what it is about.
     (
-        &["doc comment", "add a comment", "add comments", "write a comment", "comment above", "comment for"],
+        &[
+            "doc comment",
+            "add a comment",
+            "add comments",
+            "write a comment",
+            "comment above",
+            "comment for",
+            "comment at the",
+            "line comment",
+            "header comment",
+        ],
         Note {
             tool: ToolId::Edit,
             text: "To add a comment call edit: old_string is the line that the comment stands before, new_string the \
@@ -182,6 +215,16 @@ mod tests {
         assert_eq!(new("Create a test for slug.py in tests/slug.test.js"), Some("tests/slug.test.js"));
         assert_eq!(new("Create a .gitignore for files ending in .log"), Some(".gitignore"));
         assert_eq!(new("Create a module, e.g. a small one, for slug.py"), None);
+    }
+
+    #[test]
+    fn a_comment_at_the_top_stands_before_the_first_line_that_may_have_one() {
+        let task = "Add a one-line comment at the top of a.py.";
+        assert_eq!(top_line(task, "#!/usr/bin/env python3\n\nimport os\nimport re\n"), Some("import os"));
+        assert_eq!(top_line(task, "\"\"\"Reads\nfiles.\n\"\"\"\n"), Some("\"\"\"Reads"));
+        assert_eq!(top_line(task, "x\nx\n"), None);
+        assert_eq!(top_line("Add a comment to f in a.py.", "import os\n"), None);
+        assert!(note(task).unwrap().said(None, Some("import os")).contains("alone, `import os`,"));
     }
 
     #[test]

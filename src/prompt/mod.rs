@@ -3,5 +3,6 @@
 pub mod command;
 pub mod context_files;
 pub mod first_message;
+pub mod first_search;
 pub mod named_check;
 pub mod system;

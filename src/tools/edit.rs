@@ -135,7 +135,12 @@ impl EditCall {
         {
             return Ok(renamed);
         }
-        if let Some(lines) = text_calls::whole_lines(text, &self.old, &self.new) {
+        let keeps = text_calls::keeps_what_goes(&self.path, (&self.old, &self.new), task(cx));
+        let new = if keeps { "" } else { self.new.as_str() };
+        if let Some(replaced) = text_calls::lines_of_a_kind(text, (&self.old, new), task(cx)) {
+            return Ok(replaced);
+        }
+        if let Some(lines) = text_calls::whole_lines(text, &self.old, new) {
             return replace(text, lines, "", Wanted::Exactly(1));
         }
         if !loss::asks_for_less(task(cx))

@@ -27,7 +27,7 @@ const SHOWN: usize = 600;
 
 /// Endings, the command that checks such a file, and what it says of text that is none of its language.
 const CHECKS: [(&str, &str, &[&str]); 6] = [
-    ("py", "python3 -m py_compile", &["SyntaxError", "IndentationError", "TabError"]),
+    ("py", "python3 -I -m py_compile", &["SyntaxError", "IndentationError", "TabError"]),
     ("js mjs cjs", "node --check", &["SyntaxError"]),
     ("sh bash", "bash -n", &["syntax error", "unexpected"]),
     ("rb", "ruby -c", &["syntax error", "SyntaxError"]),
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_plain_name_has_its_command() {
         let command = |path: &str| command_of(&RelPath::new(path).unwrap()).map(|(command, _)| command);
-        assert_eq!(command("src/a.py").as_deref(), Some("python3 -m py_compile src/a.py"));
+        assert_eq!(command("src/a.py").as_deref(), Some("python3 -I -m py_compile src/a.py"));
         assert_eq!(command("a.mjs").as_deref(), Some("node --check a.mjs"));
         for path in ["a.rs", "a", "a b.py", "-c.py", "a$(x).sh"] {
             assert_eq!(command(path), None, "{path}");

@@ -326,6 +326,8 @@ impl Call<'_> {
             'V' => {
                 let parts = value.text.split(|c: char| c.is_whitespace() || ",:;=[]{}()'\"".contains(c));
                 parts.for_each(|part| self.looks_at(part));
+                // A path may have a blank or a mark in it.
+                self.looks_at(&value.text);
             }
             'G' => self.revision(value)?,
             'X' => self.pattern(&value.text, true, false)?,

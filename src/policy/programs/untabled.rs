@@ -80,6 +80,10 @@ pub(super) fn downloads(program: &str, words: &[&str]) -> Result<Vec<String>, St
             if letters.contains('J') || long("--remote-header-name") {
                 return Err("the server gives the files their names".to_owned());
             }
+            let is_list = |pair: &[&str]| pair[0] == "--url" && pair[1].starts_with('@');
+            if words.windows(2).any(is_list) || words.iter().any(|word| word.starts_with("--url=@")) {
+                return Err("the addresses that a file lists are not known".to_owned());
+            }
             let by_address = letters.contains('O') || long("--remote-name-all");
             if by_address { names(words, "", false) } else { Ok(Vec::new()) }
         }

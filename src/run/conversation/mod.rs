@@ -7,7 +7,7 @@ pub mod session;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::agent::delegate::Delegates;
 use crate::agent::invoke::{self, Invoker};
@@ -18,8 +18,9 @@ use crate::agent::{Agent, AgentOptions, Ending, Stopped};
 use crate::base::trace::Context;
 use crate::event::{Event, Limits, RunStarted};
 use crate::exit::Exit;
-use crate::model::{Message, Part};
-use crate::prompt::first_message::{asks, named_paths};
+use crate::model::{Arguments, Message, Part, ToolCall};
+use crate::prompt::first_message::{LISTING_CHARS, asks, named_paths};
+use crate::prompt::first_search::first_search;
 use crate::recipe::file::Before;
 use crate::run::conversation::failing_check::FailingCheck;
 use crate::run::conversation::hooks::Hooks;
@@ -28,6 +29,7 @@ use crate::run::error::{Failure, VerifyError};
 use crate::run::finish::outcome;
 use crate::run::finish::stage::Stage;
 use crate::run::output::emitter::Emitter;
+use crate::run::prompt::listing::listing;
 use crate::run::recipe::answer_cache::Kept;
 use crate::run::recipe::answers::{self, Answer, ParsedAnswer};
 use crate::run::recipe::checks::CheckEnvironment;
@@ -240,6 +242,7 @@ impl Conversation<'_> {
             changes_expected: setup.delivery.expected,
             instructions: crate::prompt::system::CORE,
             question: question_of(&task, setup),
+            first_call: if is_typed { self.first_call(&task) } else { None },
             task: Assignment { path: named_paths(&task).first().map(|path| (*path).to_owned()), text: task },
         };
         let borrowed = std::mem::replace(account, Account::open(Limits::default(), Instant::now()));
@@ -248,6 +251,25 @@ impl Conversation<'_> {
         let answered = self.rounds(&mut agent, hooks.as_ref(), &question, named).await;
         *account = agent.into_account();
         answered
+    }
+
+    /// Returns the search that the task asks for.
+    fn first_call(&self, task: &str) -> Option<ToolCall> {
+        let names = listing(&self.stage.workspace, LISTING_CHARS);
+        let files: Vec<&str> = names.lines().collect();
+        let search =
+            first_search(task, &files).filter(|_| self.setup.toolbox.registry.has(ToolId::SearchFileContent))?;
+        let values = [("pattern", Some(search.pattern)), ("path", search.place), ("include", search.include)];
+        let mut arguments: Map<String, Value> =
+            values.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))).collect();
+        arguments.insert("case_sensitive".into(), true.into());
+        Some(ToolCall {
+            id: "first_search".to_owned(),
+            name: ToolId::SearchFileContent.name().to_owned(),
+            arguments: Arguments::Object(arguments),
+            recovered: Some("question"),
+            notes: Vec::new(),
+        })
     }
 
     fn tool_context(&self) -> ToolContext<'_> {

@@ -9,7 +9,7 @@ use crate::path::RelPath;
 use crate::policy::Access;
 use crate::prompt::first_message::{
     LISTING_CHARS, Note, PROJECT_BYTES, PROJECT_FILES, SHOWN_FILE_BYTES, SHOWN_FILES, first_message, named_paths,
-    new_file, note,
+    new_file, note, top_line,
 };
 
 use crate::run::error::Failure;
@@ -106,6 +106,10 @@ impl Task<'_> {
         let names = listing(self.reader.context.workspace, LISTING_CHARS);
         let mut shown = self.mentioned();
         let note = self.note(&task);
+        let top = match shown.as_slice() {
+            [(_, text)] => top_line(&task, text).map(str::to_owned),
+            _ => None,
+        };
         let is_counted = note.is_some_and(|note| note.counts());
         if self.text_tools && !is_counted && !self.prompt.typed.is_empty() {
             shown.extend(self.whole_project(&names, &shown).unwrap_or_default());
@@ -114,7 +118,7 @@ impl Task<'_> {
             Some(note) => {
                 let workspace = self.reader.context.workspace;
                 let is_there = |name: &str| RelPath::new(name).is_none_or(|path| !workspace.is_free(&path));
-                format!("{}\n\n{}", task.trim(), note.said(new_file(&task, &is_there)))
+                format!("{}\n\n{}", task.trim(), note.said(new_file(&task, &is_there), top.as_deref()))
             }
             None => task.trim().to_owned(),
         };

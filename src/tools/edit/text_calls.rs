@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::path::Path;
 
+use crate::change::loss;
 use crate::change::replace::{Replaced, Stage};
 use crate::tools::common::memory::ASKED_BYTES;
 
@@ -159,6 +160,63 @@ pub(super) fn whole_lines<'t>(text: &'t str, old: &str, new: &str) -> Option<&'t
     Some(&text[start..end])
 }
 
+/// Words between `remove the` and the name of what goes.
+const OF_NAMES: &str = "the a setting key option field entry property variable dependency flag";
+
+/// Tells whether an edit keeps what the task says to remove: as a comment, or with another value.
+pub(super) fn keeps_what_goes(path: &Path, (old, new): (&str, &str), task: &str) -> bool {
+    if !loss::asks_for_less(task) || task.to_lowercase().contains("comment") || new.trim().is_empty() {
+        return false;
+    }
+    let lines = |text: &str, marks: &[char]| -> Vec<String> {
+        let bare = text
+            .lines()
+            .map(|line| line.trim_start_matches(|c: char| c.is_whitespace() || marks.contains(&c)).trim_end());
+        bare.filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    };
+    let is_comment = |text: &str| {
+        comment_of(path).is_some_and(|is_comment| text.lines().filter(|line| !line.trim().is_empty()).all(is_comment))
+    };
+    if is_comment(new) && !is_comment(old) && lines(old, &[]) == lines(new, &['#', '/']) {
+        return true;
+    }
+    let mut words =
+        words_of(task).skip_while(|word| !["remove", "delete", "drop"].contains(&word.to_lowercase().as_str()));
+    let named = words.by_ref().skip(1).find(|word| !OF_NAMES.split(' ').any(|of| of == *word));
+    let is_one =
+        |text: &str| lines(text, &[]).len() == 1 && words_of(text).next() == named && words_of(text).count() > 1;
+    named.is_some() && is_one(old) && is_one(new)
+}
+
+/// Removes every line of the kind that the task names, `the lines that begin with X`, where an edit removes X; `None` for
+/// any other edit.
+pub(super) fn lines_of_a_kind(text: &str, (old, new): (&str, &str), task: &str) -> Option<Replaced> {
+    let (old, task) = (old.trim(), task.trim());
+    let is_named = loss::asks_for_less(task) && task.contains(old) && !old.contains('\n') && !old.is_empty();
+    if !is_named || !new.trim().is_empty() {
+        return None;
+    }
+    let of_kind = |verbs: [&str; 2]| verbs.iter().any(|verb| task.contains(&format!("lines that {verb}")));
+    let begins = of_kind(["begin with", "start with"]);
+    if !begins && !of_kind(["contain", "have"]) {
+        return None;
+    }
+    let is_meant = |line: &str| if begins { line.trim_start().starts_with(old) } else { line.contains(old) };
+    let mut replaced = Replaced { text: String::new(), places: Vec::new(), now: Vec::new(), stage: Stage::Exact };
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        match is_meant(line) {
+            true => {
+                replaced.now.push(replaced.text.len()..replaced.text.len());
+                replaced.places.push(at..at + line.len());
+            }
+            false => replaced.text.push_str(line),
+        }
+        at += line.len();
+    }
+    (!replaced.places.is_empty()).then_some(replaced)
+}
+
 fn is_docstring(text: &str) -> bool {
     let text = text.trim();
     ["\"\"\"", "'''"].iter().any(|quote| {
@@ -291,6 +349,32 @@ mod tests {
         assert_eq!(whole_lines("{\n  \"a\": 1,\n  \"b\": 2\n}\n", "\"a\": 1", ""), Some("  \"a\": 1,\n"));
         assert_eq!(whole_lines(text, "b", "x"), None);
         assert_eq!(whole_lines("a\na\n", "a", ""), None);
+    }
+
+    #[test]
+    fn what_the_task_removes_does_not_stay_in_another_form() {
+        let keeps = |name: &str, old: &str, new: &str, task: &str| keeps_what_goes(Path::new(name), (old, new), task);
+        let yaml = ("  cache:\n    image: x\n", "  # cache:\n  #   image: x\n");
+        assert!(keeps("c.yaml", yaml.0, yaml.1, "Remove the service cache from c.yaml."));
+        assert!(!keeps("c.yaml", yaml.0, yaml.1, "Comment out the service cache; remove nothing else."));
+        assert!(!keeps("c.yaml", yaml.0, "  # cache\n", "Remove the service cache from c.yaml."));
+        let json = ("\"debug\": true", "\"debug\": false");
+        assert!(keeps("c.json", json.0, json.1, "Remove the setting debug from c.json."));
+        assert!(!keeps("c.json", json.0, json.1, "Remove the setting level from c.json."));
+        assert!(!keeps("c.json", json.0, json.1, "Set debug to false in c.json."));
+        assert!(!keeps("a.js", "f(a, b)", "f(a)", "Remove the argument b of f in a.js."));
+    }
+
+    #[test]
+    fn the_lines_of_a_kind_go_together() {
+        let text = "set -e\necho DEBUG a\nls\n  echo DEBUG b\necho c # echo DEBUG\n";
+        let left = |old: &str, task: &str| lines_of_a_kind(text, (old, ""), task).map(|replaced| replaced.text);
+        let task = "Remove the lines that begin with echo DEBUG from build.sh.";
+        assert_eq!(left("echo DEBUG", task).as_deref(), Some("set -e\nls\necho c # echo DEBUG\n"));
+        let task = "Remove all lines that contain echo DEBUG from build.sh.";
+        assert_eq!(left("echo DEBUG", task).as_deref(), Some("set -e\nls\n"));
+        assert_eq!(left("echo DEBUG a", task), None);
+        assert_eq!(left("echo DEBUG", "Remove the word echo DEBUG from the first line."), None);
     }
 
     #[test]

@@ -253,6 +253,15 @@ fn module(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
+// `mix credo gen.config` writes a file that no word names.
+pub(super) fn no_generator(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words = call.operands.clone();
+    match words.iter().find(|word| word.text.starts_with("gen.")) {
+        Some(word) if !call.is_open() => Err(call.deny(format!("`{}` writes a file of its own choice", word.text))),
+        _ => words.iter().try_for_each(|word| call.inside(word)),
+    }
+}
+
 // Its other subcommands serve, or do what is not known; before version 1 it had none.
 pub(super) fn csharpier(call: &mut Call<'_>) -> Result<(), Denial> {
     match call.operands.first().cloned() {

@@ -14,7 +14,8 @@ const GO_BUILD: &str = "-v -race -cover -covermode=D -coverpkg=D -count=D -run=D
     !!-exec=D !!-toolexec=D !!-vettool=D !-asmflags=P !-overlay=R !-modfile=R !-modcacherw !-pkgdir=L !-gccgoflags=P !-compiler=P";
 
 const GOLANGCI: &str = "-v,--verbose --fix --fast --fast-only --timeout=D -E,--enable=D -D,--disable=D --enable-only=D --disable-all --enable-all --default=D --out-format={colored-line-number|line-number|json|tab|checkstyle|github-actions|junit-xml} \
-                    --new --new-from-rev=G --tests=?D --build-tags=D -j,--concurrency=D --max-issues-per-linter=D --max-same-issues=D --issues-exit-code=D --allow-parallel-runners --print-issued-lines=?D \
+                    --new --new-from-rev=G --tests=?D --build-tags=D -j,--concurrency=D --max-issues-per-linter=D --max-same-issues=D --issues-exit-code=D --output.text.path,--output.json.path,--output.tab.path,--output.checkstyle.path,--output.sarif.path,--output.junit-xml.path={stdout|stderr} \
+                    --output.text.colors=?D --output.text.print-issued-lines=?D --output.text.print-linter-name=?D --allow-parallel-runners --print-issued-lines=?D \
                     --color=D --skip-dirs=D --exclude=D -p,--presets=D --show-stats --no-config -d,--diff --allow-serial-runners --modules-download-mode={readonly|vendor|mod} --go=D -h,--help -c,--config={.golangci.*} !--path-prefix=P !--cpu-profile-path=W";
 
 /// What is handed to `go test`.

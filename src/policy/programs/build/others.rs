@@ -191,6 +191,8 @@ pub(super) const TABLES: &[Table] = &[
             Table {
                 names: "compile credo dialyzer deps deps.tree deps.unlock coveralls docs xref hex.audit hex.outdated sobelow lint check help clean",
                 options: "--warnings-as-errors --force --check-formatted --check-equivalent --dry-run --strict --all --format=N --only=D --ignore=D --no-compile --quiet -q --verbose --all-warnings --no-deps-check --check-unused --unused --no-exit-code --profile=D --return-errors --explain --mute-exit-status -a -A --halt-exit-status --no-check --config=N --read-config=N --migrate !--dot-formatter=R !--plt=P !--config-file=R !--config-name=P !--require=R !--erl=P",
+                operands: Operands::Special,
+                special: Some(super::checkers::no_generator),
                 ..TOOL
             },
         ],

@@ -9,7 +9,7 @@ const CARGO_GLOBAL: &str = "-V,--version --list --explain=D -v,--verbose -q,--qu
 macro_rules! cargo_options {
     () => {
         "-p,--package=*D --workspace --all --exclude=D --lib --bin=*D --bins --example=*D --examples --test=*D --tests --bench=*D \
-        --benches --all-targets -F,--features=D --all-features --no-default-features -r,--release --profile=*D --target=*N --target-dir=I \
+        --benches --all-targets -F,--features=D --all-features --no-default-features -r,--release --profile,--cargo-profile=*D --target=*N --target-dir=I \
         --manifest-path=R -j,--jobs=D --keep-going --message-format=D -v,--verbose -q,--quiet --color=D --locked --offline --frozen \
         --ignore-rust-version --timings=?D --no-fail-fast --doc --no-run --fix --allow-dirty --allow-staged --allow-no-vcs --broken-code --edition \
         --edition-idioms --no-deps --check --document-private-items --future-incompat-report --unit-graph -h,--help --format-version=D \
