@@ -64,3 +64,22 @@ fn nothing_runs_that_the_policy_does_not_allow() {
     assert!(!told[0].contains("bash -n"), "{told:?}");
     assert_eq!(outcome.result["permission_denials"], json!([]));
 }
+
+#[test]
+fn an_answer_that_leaves_a_file_broken_is_questioned_once_and_then_told() {
+    let project = Project::new().file("a.json", "{\"a\": 1}\n").git();
+    let breaks = || call("edit", json!({"file_path": "a.json", "old_string": "1}", "new_string": "2"}));
+    let project = project.model([breaks(), say("Done."), say("It is done.")]);
+    let outcome = project.run(&["-p", "Set a to 2 in a.json", "--policy", "builtin:edit", "--output-format", "json"]);
+    assert_eq!((outcome.code, outcome.result["result"].as_str()), (0, Some("Done.")), "{}", outcome.stderr);
+    let asked = project.server().messages(2);
+    assert!(asked.contains("a.json is still broken") && asked.contains("Set a to 2"), "{asked}");
+    assert!(outcome.result["warnings"].to_string().contains("a.json is broken by this run"), "{}", outcome.result);
+
+    let project = Project::new().file("a.json", "{\"a\": 1}\n").git();
+    let mends = call("edit", json!({"file_path": "a.json", "old_string": "2", "new_string": "2}"}));
+    let project = project.model([breaks(), say("Done."), mends, say("It is mended.")]);
+    let outcome = project.run(&["-p", "Set a to 2 in a.json", "--policy", "builtin:edit", "--output-format", "json"]);
+    assert_eq!((outcome.code, outcome.result["result"].as_str()), (0, Some("It is mended.")), "{}", outcome.stderr);
+    assert!(!outcome.result.to_string().contains("is broken by this run"), "{}", outcome.result);
+}

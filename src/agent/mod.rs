@@ -124,6 +124,8 @@ enum Question {
     Loss,
     /// Whether lines like the removed ones are to go, too.
     Rest,
+    /// How a file that a call broke is to be mended.
+    Fault,
 }
 
 /// Where new messages go as they are made, for a session that outlives a kill.
@@ -373,6 +375,10 @@ impl<'a> Agent<'a> {
         if turn.stop == Stop::Length {
             (self.emit)(Event::Warning { message: "the answer was cut by the output limit".into() });
         }
+        if let Some((path, fault)) = self.invoker.broken_file() {
+            let message = self.invoker.masked(format!("{path} is broken by this run. {fault}"));
+            (self.emit)(Event::Warning { message });
+        }
         self.transcript.turn(turn.message, Vec::new());
         // If nothing is done after the question either, that reply is about the question; the answer to the task came
         // before it.
@@ -399,7 +405,7 @@ impl<'a> Agent<'a> {
                 return Some(NOTHING_CHANGED.to_owned());
             }
         }
-        [Question::Loss, Question::Rest].into_iter().find_map(|question| self.question(question))
+        [Question::Fault, Question::Loss, Question::Rest].into_iter().find_map(|question| self.question(question))
     }
 
     /// Adds the calls that an answer in one word means to a question of the turn before.
@@ -431,6 +437,7 @@ impl<'a> Agent<'a> {
             return None;
         }
         let text = match question {
+            Question::Fault => self.invoker.question_of_fault(task),
             Question::Loss => self.invoker.question_of_loss(task),
             Question::Rest if self.model.text_tools() => self.invoker.question_of_rest(task),
             Question::Rest => None,

@@ -130,6 +130,8 @@ pub struct RunMemory {
     pub rewritten: std::sync::Mutex<std::collections::BTreeSet<crate::path::RelPath>>,
     /// Files whose whole replacement was questioned.
     pub questioned: std::sync::Mutex<std::collections::BTreeSet<crate::path::RelPath>>,
+    /// Files that a call broke, as far as no later one has mended them, with what was said of that.
+    pub broken: std::sync::Mutex<std::collections::BTreeMap<crate::path::RelPath, String>>,
     /// The task, where it is known.
     pub task: std::sync::OnceLock<Assignment>,
     /// The places that the last edit may have meant, until the model says which.

@@ -48,20 +48,47 @@ impl Invoker<'_> {
         turn: TurnContext<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let mut output = outcome?;
-        // Our own readers have found what is wrong with a file that they know.
-        let is_known = shown(&output.llm_content).contains(CORRECT_IT);
-        if [ToolId::Edit, ToolId::WriteFile].iter().any(|tool| tool.name() == name)
-            && !is_known
-            && let Some(fault) = self.language_fault(changed, before, turn).await
-        {
-            output.llm_content.push(Part::Text(fault));
+        let [path] = changed else { return Ok(output) };
+        if ![ToolId::Edit, ToolId::WriteFile].iter().any(|tool| tool.name() == name) {
+            return Ok(output);
         }
+        // Our own readers have found what is wrong with a file that they know.
+        let said = shown(&output.llm_content);
+        let mut fault = said.lines().find(|line| line.ends_with(CORRECT_IT)).map(str::to_owned);
+        if fault.is_none() {
+            fault = self.language_fault(path, before, turn).await;
+            output.llm_content.extend(fault.clone().map(Part::Text));
+        }
+        let mut broken = self.context.memory.broken.lock().expect("nothing panics while it holds the map");
+        match fault {
+            Some(fault) => broken.insert(path.clone(), fault.trim().trim_end_matches(CORRECT_IT).trim_end().to_owned()),
+            None => broken.remove(path),
+        };
+        drop(broken);
         Ok(output)
     }
 
+    /// Returns a changed file that a call broke and no later one has mended, and what was said of that.
+    pub(crate) fn broken_file(&self) -> Option<(RelPath, String)> {
+        let changes = self.context.workspace.changes();
+        let broken = self.context.memory.broken.lock().expect("nothing panics while it holds the map");
+        let found =
+            broken.iter().find(|(path, _)| changes.get(path).is_some_and(|change| change.after != Entry::Absent));
+        found.map(|(path, fault)| (path.clone(), fault.clone()))
+    }
+
+    /// Returns the question about a file that is still broken when the model gives its answer.
+    pub(crate) fn question_of_fault(&self, task: &str) -> Option<String> {
+        let (path, fault) = self.broken_file()?;
+        let path = self.masked(path.to_string());
+        let task = self.masked(task.trim().to_owned());
+        Some(format!(
+            "{path} is still broken, and your answer changed nothing. {fault}\nMake the call that corrects it. The task: {task}"
+        ))
+    }
+
     /// Returns what the model reads of a file that its language's own check refuses now and did not before this call.
-    async fn language_fault(&self, changed: &[RelPath], before: &ChangeSet, turn: TurnContext<'_>) -> Option<String> {
-        let [path] = changed else { return None };
+    async fn language_fault(&self, path: &RelPath, before: &ChangeSet, turn: TurnContext<'_>) -> Option<String> {
         let (command, marks) = command_of(path)?;
         let workspace = self.context.workspace;
         let now = workspace.changes();
