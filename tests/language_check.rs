@@ -83,3 +83,24 @@ fn an_answer_that_leaves_a_file_broken_is_questioned_once_and_then_told() {
     assert_eq!((outcome.code, outcome.result["result"].as_str()), (0, Some("It is mended.")), "{}", outcome.stderr);
     assert!(!outcome.result.to_string().contains("is broken by this run"), "{}", outcome.result);
 }
+
+#[test]
+fn a_secret_in_what_a_check_says_does_not_reach_the_model() {
+    let token = format!("ghp_{}", "0123456789abcdefghijABCDEFGHIJ012345");
+    // At the end of what is shown of the check's message, too.
+    for padding in [10, 560] {
+        let line = format!("echo '{}' {token}", "x".repeat(padding));
+        let project = Project::new().file("a.sh", &format!("set -e\n{line}\n")).git();
+        let breaks = call("edit", json!({"file_path": "a.sh", "old_string": "echo", "new_string": "done; echo"}));
+        let project = project.model([breaks, say("Done."), say("It is done.")]);
+        let outcome = project.run(&["-p", "Say done in a.sh", "--policy", "builtin:ci-dev", "--output-format", "json"]);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        for request in project.server().requests() {
+            assert!(!request.to_string().contains("ghp_0123"), "{request}");
+        }
+        assert!(!outcome.result["warnings"].to_string().contains("ghp_0123"), "{}", outcome.result);
+        if is_isolated(&outcome) {
+            assert!(project.server().messages(2).contains("a.sh is still broken"), "padding {padding}");
+        }
+    }
+}

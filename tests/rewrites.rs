@@ -260,3 +260,21 @@ fn the_line_before_which_a_comment_at_the_top_belongs_is_named() {
     assert!(project.server().messages(0).contains("the first line alone, `set -e`,"));
     assert_eq!(project.read("a.sh"), "#!/bin/sh\n# Runs it.\nset -e\nrun\n");
 }
+
+#[test]
+fn the_few_words_of_a_recipe_are_explained_to_a_small_model_unless_strangers_wrote_some() {
+    for (untrusted, is_told) in [("", true), (", untrusted: true", false)] {
+        let recipe = format!(
+            "recipe: 1\nname: header\ndescription: d\nparams:\n  path: {{type: string, description: p{untrusted}}}\n\
+             prompt: Add a one-line comment at the top of {{{{ params.path }}}} that says what it does.\n\
+             needs: {{tools: [read_file, edit], read: ['**'], write: ['**']}}\n"
+        );
+        let project = Project::new().file("a.sh", "set -e\nrun\n").file("header.yaml", &recipe).git();
+        let project = project.model([say("Nothing to do."), say("Nothing to do.")]);
+        let run = [&["--recipe", "./header.yaml", "--param", "path=a.sh"][..], &TEXT_CALLS].concat();
+        let outcome = project.run(&run);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let asked = project.server().messages(0);
+        assert_eq!(asked.contains("the first line alone, `set -e`,"), is_told, "{asked}");
+    }
+}

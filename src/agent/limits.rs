@@ -137,6 +137,11 @@ impl Account {
         self.limits.turns.is_none_or(|limit| self.turns - self.earlier_turns + count <= limit)
     }
 
+    /// Tells whether a call can be made that the model did not ask for: it needs a turn after this one, and a call.
+    pub fn can_search(&self) -> bool {
+        self.has_turns(1) && self.limits.tool_calls.is_none_or(|limit| self.tool_calls + 1 < limit)
+    }
+
     /// Counts one tool call, or returns the limit that forbids it.
     pub fn take_call(&mut self, is_command: bool, now: Instant) -> Result<(), Exceeded> {
         self.check_wall_time(now)?;

@@ -220,7 +220,7 @@ impl<'a> Agent<'a> {
         // A summary is not recorded: the session has the messages that it replaces.
         self.kept = self.transcript.messages().len();
         (self.emit)(Event::TurnStarted { turn: number, parent: None });
-        let first = self.options.first_call.take().filter(|_| self.model.text_tools() && self.account.has_turns(1));
+        let first = self.options.first_call.take().filter(|_| self.model.text_tools() && self.account.can_search());
         let mut turn = match first {
             Some(call) => Turn::unasked(call),
             None => self.respond(number).await?,
@@ -375,10 +375,7 @@ impl<'a> Agent<'a> {
         if turn.stop == Stop::Length {
             (self.emit)(Event::Warning { message: "the answer was cut by the output limit".into() });
         }
-        if let Some((path, fault)) = self.invoker.broken_file() {
-            let message = self.invoker.masked(format!("{path} is broken by this run. {fault}"));
-            (self.emit)(Event::Warning { message });
-        }
+        self.invoker.warn_of_fault(self.emit);
         self.transcript.turn(turn.message, Vec::new());
         // If nothing is done after the question either, that reply is about the question; the answer to the task came
         // before it.
@@ -480,7 +477,10 @@ impl<'a> Agent<'a> {
         self.transcript.turn(message, answers);
         match (end, misfit) {
             (Some(stopped), _) => Err(stopped),
-            (None, _) if is_answered => Ok(TurnOutcome::Answer(text)),
+            (None, _) if is_answered => {
+                self.invoker.warn_of_fault(self.emit);
+                Ok(TurnOutcome::Answer(text))
+            }
             (None, Some(problem)) => Ok(TurnOutcome::Misfit(problem)),
             (None, None) => Ok(TurnOutcome::Continue),
         }

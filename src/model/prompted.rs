@@ -99,7 +99,12 @@ pub const IDENTICAL: &str = "No changes to apply. The old_string and new_string 
 /// model may say so.
 pub fn changes_nothing(tool: &str, words: &str, is_error: bool) -> bool {
     let is_change = [ToolId::WriteFile, ToolId::Edit].iter().any(|known| known.name() == tool);
-    is_change && !words.starts_with("Denied") && (is_error || words.contains(UNCHANGED))
+    is_change && !words.starts_with("Denied") && (is_error || is_unchanged(words))
+}
+
+/// Tells whether an answer is that of a `write_file` which wrote what was there; a line of a file may have the same words.
+fn is_unchanged(words: &str) -> bool {
+    words.starts_with("Successfully overwrote file: ") && words.lines().nth(1) == Some(UNCHANGED)
 }
 
 /// Tells whether the answer to a call is that of a command that ended with an error.
@@ -112,7 +117,7 @@ pub fn is_failed_command(tool: &str, words: &str) -> bool {
 /// small models repeat the calls that they see. `None` if both are shown.
 pub fn in_vain(call: &ToolCall, words: &str, is_error: bool) -> Option<String> {
     let is_wrong = changes_nothing(&call.name, words, is_error);
-    if is_wrong && words.contains(UNCHANGED) {
+    if is_wrong && is_unchanged(words) {
         let named = |object: &serde_json::Map<String, Value>| Some(object.get("file_path")?.as_str()?.to_owned());
         let file = match &call.arguments {
             Arguments::Object(object) => named(object),
@@ -329,6 +334,9 @@ mod tests {
         let unchanged = format!("Successfully overwrote file: a.py\n{UNCHANGED}");
         let said = in_vain(&call("write_file"), &unchanged, false).unwrap();
         assert!(said.starts_with("Nothing was changed: you wrote a.py as it already was."), "{said}");
+        let of_a_file =
+            format!("Successfully modified file: a.py (1 replacements).\nLines 1-2 are now:\n{UNCHANGED}\n");
+        assert_eq!(in_vain(&call("edit"), &of_a_file, false), None);
         let said = in_vain(&call("edit"), "Failed to edit, 0 occurrences", true).unwrap();
         assert_eq!(said, "Nothing was changed yet. Failed to edit, 0 occurrences");
         assert!(in_vain(&call("sort"), "There is no tool \"sort\". Use one of these: edit.", true).is_some());

@@ -4,14 +4,23 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// How the lines around a private key end.
-const PRIVATE: &str = "PRIVATE KEY-----";
+/// How the lines around a private key end, and around one of PGP.
+const PRIVATE: [&str; 2] = ["PRIVATE KEY-----", "PRIVATE KEY BLOCK-----"];
+
+/// How line ends are written in strings and addresses.
+const LINE_ENDS: [&str; 5] = ["\\n", "%0A", "%0a", "&#10;", "&#xA;"];
 
 /// The shortest piece that is recognised, in bytes.
 const SHORTEST_PIECE: usize = 16;
 
-/// The most bytes of keys that are remembered; what comes later is known as a whole only.
+/// The most bytes of keys that are remembered; for more, the earlier ones are forgotten.
 const MOST_BYTES: usize = 128 << 10;
+
+/// The same of lines that only look like those of a key.
+const MOST_GUESSED: usize = 512 << 10;
+
+/// Bytes of such lines that are remembered together.
+const TOGETHER: usize = 16 << 10;
 
 /// Places of the same beginning that are remembered.
 const MOST_ALIKE: usize = 8;
@@ -20,15 +29,22 @@ const MOST_ALIKE: usize = 8;
 const LINES_OF_KEYS: [usize; 3] = [64, 70, 76];
 
 /// The shortest line of a key but for its last one, in bytes.
-const SHORTEST_LINE: usize = 40;
+const SHORTEST_LINE: usize = 32;
 
 /// The most bytes around the base64 of a line: its number, signs of a diff, quotes; and with the name of its file.
 const AROUND: usize = 24;
 const AROUND_WITH_NAME: usize = 160;
 
-/// The letters of private keys, without line ends, by the runs of bytes with which a piece of them can begin.
+/// The private keys that were met: those between their marks, and what only looks like lines of one.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
+    marked: Keys,
+    guessed: Keys,
+}
+
+/// The letters of private keys, without line ends, by the runs of bytes with which a piece of them can begin.
+#[derive(Debug, Default)]
+struct Keys {
     keys: Vec<String>,
     bytes: usize,
     beginnings: HashMap<[u8; SHORTEST_PIECE], Vec<(usize, usize)>>,
@@ -45,51 +61,63 @@ enum Block {
 impl Pieces {
     /// Tells whether a text may have what [`Pieces::notice`] remembers.
     pub(super) fn concerns(text: &str, is_part: bool) -> bool {
-        is_part || text.contains(PRIVATE)
+        is_part || is_private(text)
     }
 
     /// Remembers the private keys of a text: whole ones, and what is left of one whose beginning or end is missing. In
     /// a part of something (`is_part`) each line counts that looks like one of a key and does not belong to what is public.
     pub(super) fn notice(&mut self, text: &str, is_part: bool) {
-        // A key in a string has its line ends as `\n`; one in a variable may have none.
-        let text = text.replace("\\n", "\n").replace("KEY-----", "KEY-----\n").replace("-----END ", "\n-----END ");
+        let mut text = text.to_owned();
+        for end in LINE_ENDS.into_iter().filter(|end| is_private(&text) && text.contains(end)).collect::<Vec<_>>() {
+            text = text.replace(end, "\n");
+        }
+        // A key in one line has blanks for its line ends, or none.
+        for (mark, alone) in [("KEY-----", "KEY-----\n"), ("BLOCK-----", "BLOCK-----\n"), ("-----END ", "\n-----END ")]
+        {
+            text = text.replace(mark, alone);
+        }
         let (mut key, mut block) = (String::new(), Block::None);
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             if let Some((_, kind)) = line.split_once("-----BEGIN ") {
-                self.flush(&mut key, block == Block::Private || is_part);
-                block = if kind.contains(PRIVATE) { Block::Private } else { Block::Public };
+                self.flush(&mut key, block, is_part);
+                block = if is_private(kind) { Block::Private } else { Block::Public };
                 continue;
             }
             if let Some((_, kind)) = line.split_once("-----END ") {
-                self.flush(&mut key, kind.contains(PRIVATE));
+                let ended = if is_private(kind) { Block::Private } else { Block::Public };
+                self.flush(&mut key, ended, false);
                 block = Block::None;
+                continue;
+            }
+            if block == Block::Private && in_words(line) {
+                key.extend(line.split_whitespace());
                 continue;
             }
             match base64_of(line, is_part).filter(|run| is_line_of_key(run, block, &key)) {
                 Some(run) => {
                     key.push_str(run);
-                    if run.len() < SHORTEST_LINE && block == Block::Private {
-                        self.flush(&mut key, true);
+                    let ends = match block {
+                        Block::Private => run.len() <= SHORTEST_LINE,
+                        Block::None => key.len() >= TOGETHER,
+                        Block::Public => false,
+                    };
+                    if ends {
+                        self.flush(&mut key, block, is_part);
                     }
                 }
-                None if block == Block::None => self.flush(&mut key, is_part),
+                None if block == Block::None => self.flush(&mut key, block, is_part),
                 None => {}
             }
         }
-        self.flush(&mut key, block == Block::Private || is_part);
+        self.flush(&mut key, block, is_part);
     }
 
-    fn flush(&mut self, key: &mut String, is_secret: bool) {
-        let is_known = || self.keys.iter().any(|known| known.contains(key.as_str()));
-        if is_secret && key.len() >= SHORTEST_PIECE && self.bytes + key.len() <= MOST_BYTES && !is_known() {
-            for (at, window) in key.as_bytes().windows(SHORTEST_PIECE).enumerate() {
-                let places = self.beginnings.entry(window.try_into().expect("a window has this length")).or_default();
-                if places.len() < MOST_ALIKE {
-                    places.push((self.keys.len(), at));
-                }
-            }
-            self.bytes += key.len();
-            self.keys.push(key.clone());
+    /// Remembers what stood in a block, or looked like a key in a part of something.
+    fn flush(&mut self, key: &mut String, block: Block, is_part: bool) {
+        match block {
+            Block::Private => self.marked.remember(key, MOST_BYTES),
+            Block::None if is_part => self.guessed.remember(key, MOST_GUESSED),
+            Block::None | Block::Public => {}
         }
         key.clear();
     }
@@ -97,20 +125,41 @@ impl Pieces {
     /// Finds the pieces in a text, in its order.
     pub(super) fn find(&self, text: &str) -> Vec<Range<usize>> {
         let (bytes, mut found, mut at) = (text.as_bytes(), Vec::new(), 0);
-        while !self.keys.is_empty() && at + SHORTEST_PIECE <= bytes.len() {
+        let is_empty = self.marked.keys.is_empty() && self.guessed.keys.is_empty();
+        while !is_empty && at + SHORTEST_PIECE <= bytes.len() {
             // The last byte of a window that is none rules out all windows with it.
             let window = &bytes[at..at + SHORTEST_PIECE];
             if let Some(last) = window.iter().rposition(|byte| !is_base64(byte)) {
                 at += last + 1;
                 continue;
             }
-            let length = self.longest(&bytes[at..]);
+            let length = self.marked.longest(&bytes[at..]).max(self.guessed.longest(&bytes[at..]));
             if is_mixed(&bytes[at..at + length]) {
                 found.push(at..at + length);
             }
             at += length.max(1);
         }
         found
+    }
+}
+
+impl Keys {
+    fn remember(&mut self, key: &str, most: usize) {
+        let is_known = || self.keys.iter().any(|known| known.contains(key));
+        if key.len() < SHORTEST_PIECE || key.len() > most || is_known() {
+            return;
+        }
+        if self.bytes + key.len() > most {
+            *self = Keys::default();
+        }
+        for (at, window) in key.as_bytes().windows(SHORTEST_PIECE).enumerate() {
+            let places = self.beginnings.entry(window.try_into().expect("a window has this length")).or_default();
+            if places.len() < MOST_ALIKE {
+                places.push((self.keys.len(), at));
+            }
+        }
+        self.bytes += key.len();
+        self.keys.push(key.to_owned());
     }
 
     /// Returns how many of the first bytes are a piece of a key; 0 if too few are.
@@ -121,6 +170,19 @@ impl Pieces {
         };
         places.into_iter().flatten().map(alike).max().unwrap_or(0)
     }
+}
+
+/// Tells whether a text has what stands around a private key.
+fn is_private(text: &str) -> bool {
+    PRIVATE.iter().any(|mark| text.contains(mark))
+}
+
+/// Tells whether a line has the lines of a key as its words.
+fn in_words(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    words.clone().count() > 1
+        && words.all(|word| word.bytes().all(|byte| is_base64(&byte)))
+        && line.split_whitespace().next().is_some_and(|first| first.len() >= SHORTEST_LINE)
 }
 
 /// Tells whether a run of base64 continues a key.
@@ -185,7 +247,13 @@ mod tests {
     #[test]
     fn every_line_of_a_key_is_a_piece_however_it_is_shown() {
         let lines = lines(5);
-        for noticed in [key("\n"), format!("KEY = \"{}\"", key("\\n")), key(""), key("\n    ")] {
+        let of_pgp = key("\n")
+            .replace("RSA PRIVATE KEY", "PGP PRIVATE KEY BLOCK")
+            .replace("BLOCK-----\n", "BLOCK-----\nVersion: 1\n\n");
+        let in_line = [" ", "%0A", "&#10;"].map(key);
+        for noticed in
+            [key("\n"), format!("KEY = \"{}\"", key("\\n")), key(""), key("\n    "), of_pgp].into_iter().chain(in_line)
+        {
             for line in &lines {
                 for shown in ["{}", "L3: {}\n", "+{}", "-{}", "5-{}", "    \"{}\\n\" +", "src/a.py:95:{}", "x\\n{}\\n"]
                 {
@@ -214,6 +282,26 @@ mod tests {
         ] {
             assert_eq!(pieces_of(&part, true, &lines[2]), [lines[2].clone()], "{part}");
         }
+    }
+
+    #[test]
+    fn much_base64_before_a_key_does_not_hide_it() {
+        let lines = |count: u32, salt: u32| -> String {
+            let line = |number: u32| {
+                let bytes: Vec<u8> = (0..57)
+                    .map(|at: u32| ((number * 57 + at + salt).wrapping_mul(2_654_435_761) >> 13) as u8)
+                    .collect();
+                base64::engine::general_purpose::STANDARD.encode(bytes) + "\n"
+            };
+            (0..count).map(line).collect()
+        };
+        let mut pieces = Pieces::default();
+        pieces.notice(&lines(20_000, 1), true);
+        pieces.notice(&key("\n"), false);
+        pieces.notice(&lines(20_000, 9_000_000), true);
+        assert_eq!(pieces.find(&super::tests::lines(5)[1]).len(), 1);
+        let last = lines(20_000, 9_000_000);
+        assert_eq!(pieces.find(last.lines().last().unwrap()).len(), 1);
     }
 
     #[test]

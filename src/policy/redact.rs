@@ -283,7 +283,14 @@ impl Secrets {
         let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         let mut refused = None;
         let restored = self.finder().placeholder.replace_all(text, |found: &regex::Captures<'_>| {
-            match met.of_placeholder.get(&found[0]) {
+            let mut origin = met.of_placeholder.get(&found[0]);
+            // What was masked twice, as the answer of an agent is, stands for a placeholder that stands for the secret.
+            while let Some(plain) = origin.filter(|origin| origin.is_plain && !held.contains(&origin.text))
+                && let Some(inner) = met.of_placeholder.get(&plain.text)
+            {
+                origin = Some(inner);
+            }
+            match origin {
                 None if held.contains(&found[0]) || !self.is_resumed.load(Ordering::Relaxed) => found[0].to_owned(),
                 None => {
                     refused.get_or_insert_with(|| NotHeld { name: name_of(&found[0]) });
@@ -507,6 +514,12 @@ mod tests {
         assert_eq!(refused.name, "API_TOKEN");
         assert!(refused.to_string().contains("did not hold"), "{refused}");
         assert_eq!(secrets.restore("[redacted:INVENTED]", "").unwrap(), "[redacted:INVENTED]");
+        // What was masked twice is the secret in its own file, and in another one an error.
+        let twice = masked(&secrets, &hidden);
+        assert_ne!(twice, hidden);
+        assert_eq!(secrets.restore(&twice, "hunter2-hunter2").unwrap(), "token = hunter2-hunter2");
+        assert!(secrets.restore(&twice, "another file").is_err());
+        assert_eq!(secrets.restore(&twice, &hidden).unwrap(), hidden);
     }
 
     proptest! {

@@ -21,8 +21,12 @@ pub(super) const SHAPES: &[(&str, &str)] = &[
     ("gcp-service-account", r#""private_key_id": ?"(?-u:[a-f0-9]{40})""#),
     ("azure-storage-key", r"(?-u:\bAccountKey=[A-Za-z0-9+/]{86}==)"),
     ("jwt", r"(?-u:\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})"),
-    // Comments and diffs have signs before each line; with a bracket in it, it is code that writes or reads keys.
-    ("private-key", r"-----BEGIN (?-u:[A-Z ]*)PRIVATE KEY-----[^(){}]*?-----END (?-u:[A-Z ]*)PRIVATE KEY-----"),
+    // Comments and diffs have signs before each line; with a bracket in it, it is code that writes or reads keys, unless
+    // three lines of a key follow.
+    (
+        "private-key",
+        r"-----BEGIN (?-u:[A-Z ]*)PRIVATE KEY(?: BLOCK)?-----(?:[^(){}]*?-----END (?-u:[A-Z ]*)PRIVATE KEY(?: BLOCK)?-----|[^\n]{0,20}\n(?:[^\n]{0,99}\n){0,6}?(?:[^\n]{0,16}?(?-u:[A-Za-z0-9+/=]{60,80})[^\n]{0,8}\n){3})",
+    ),
 ];
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ fn is_hidden(word: &str) -> bool {
 }
 
 /// Bytes of a task above which it is more than one thing to do.
-const SHORT_TASK_BYTES: usize = 400;
+pub const SHORT_TASK_BYTES: usize = 400;
 
 /// What is said below a short task to a model that writes its calls as text: which call does such work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +93,9 @@ const TOP: &[&str] = &["at the top", "top of", "at the beginning", "at the start
 /// What a file has to begin with, so that no comment can stand before it.
 const STAYS_FIRST: &[&str] = &["#!", "<?", "<!doctype", "# -*-", "# coding", "---"];
 
+/// Characters of a line that is said again.
+const SHORT_LINE: usize = 80;
+
 /// Returns the line of a file before which a comment belongs that a task asks for at the top of it, if the line is there
 /// once.
 pub fn top_line<'f>(task: &str, text: &'f str) -> Option<&'f str> {
@@ -102,7 +105,9 @@ pub fn top_line<'f>(task: &str, text: &'f str) -> Option<&'f str> {
     }
     let stays = |line: &str| STAYS_FIRST.iter().any(|start| line.to_lowercase().starts_with(start));
     let line = text.lines().find(|line| !line.trim().is_empty() && !stays(line))?;
-    (text.lines().filter(|other| other == &line).count() == 1).then_some(line)
+    // The words of a file are not to be taken for the task's.
+    let is_plain = line.chars().count() <= SHORT_LINE && !line.contains('`');
+    (is_plain && text.lines().filter(|other| other == &line).count() == 1).then_some(line)
 }
 
 /// The notes, by the words of a task; the first one that fits counts.

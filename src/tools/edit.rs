@@ -13,9 +13,9 @@ use super::{
     Call, CallFuture, Choice, Effects, ToolContext, ToolError, ToolOutput, TypedTool, check_names_file, whole,
 };
 use crate::change::Entry;
+use crate::change::diff;
 use crate::change::replace::{Failure, Replaced, Wanted, nearest, replace};
 use crate::change::text::Decoded;
-use crate::change::{diff, loss};
 use crate::model::prompted::IDENTICAL;
 use crate::path::RelPath;
 use crate::policy::{Access, Grant};
@@ -112,7 +112,7 @@ impl Call for EditCall {
             cx.workspace.write(grant, &self.path, entry).map_err(failed)?;
             memory::saw_hash(cx.memory, &view.path, hash);
             let diff = diff::of_text(&names::relative(&view.path), &before.text, &replaced.text);
-            let fault = memory::fault(&view.path, Some(&before.text), &replaced.text);
+            let fault = memory::fault(cx.memory, &view.path, Some(&before.text), &replaced.text);
             Ok(ToolOutput::diff(success(&replaced, &shown) + &fault, diff))
         })
     }
@@ -137,15 +137,15 @@ impl EditCall {
         }
         let keeps = text_calls::keeps_what_goes(&self.path, (&self.old, &self.new), task(cx));
         let new = if keeps { "" } else { self.new.as_str() };
-        if let Some(replaced) = text_calls::lines_of_a_kind(text, (&self.old, new), task(cx)) {
+        if self.wanted() == Wanted::Exactly(1)
+            && let Some(replaced) = text_calls::lines_of_a_kind(text, (&self.old, new), task(cx))
+        {
             return Ok(replaced);
         }
         if let Some(lines) = text_calls::whole_lines(text, &self.old, new) {
             return replace(text, lines, "", Wanted::Exactly(1));
         }
-        if !loss::asks_for_less(task(cx))
-            && let Some((old, new)) = text_calls::commented(&self.path, text, (&self.old, &self.new), task(cx))
-        {
+        if let Some((old, new)) = text_calls::commented(&self.path, text, (&self.old, &self.new), task(cx)) {
             return replace(text, old, &new, self.wanted());
         }
         replace(text, &self.old, &self.new, self.wanted())
@@ -217,7 +217,7 @@ impl EditCall {
         cx.workspace.write(grant, &self.path, Entry::file(self.new.as_bytes())).map_err(failed)?;
         memory::saw(cx.memory, &path, self.new.as_bytes());
         let diff = diff::of_text(&names::relative(&path), "", &self.new);
-        let fault = memory::fault(&path, None, &self.new);
+        let fault = memory::fault(cx.memory, &path, None, &self.new);
         Ok(ToolOutput::diff(format!("Created new file: {shown} with provided content.{fault}"), diff))
     }
 

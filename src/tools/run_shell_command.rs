@@ -89,6 +89,8 @@ impl Call for ShellCall {
             let text = render(&shown, &directory, &report, timeout);
             cx.workspace.notice(text.as_bytes(), true);
             let llm = bound::bound(&text, cx);
+            // What is shown is remembered last: much more may have been printed than is remembered.
+            cx.workspace.notice(llm.as_bytes(), true);
             let display = match (report.stdout.is_empty(), report.stderr.is_empty()) {
                 (true, true) => ending(&report),
                 (true, false) => plain(&report.stderr),

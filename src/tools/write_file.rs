@@ -101,7 +101,7 @@ impl Call for WriteCall {
             if old.is_some() {
                 memory::rewrote(cx.memory, &path);
             }
-            let fault = memory::fault(&path, old.as_ref().map(|old| old.text.as_str()), &text);
+            let fault = memory::fault(cx.memory, &path, old.as_ref().map(|old| old.text.as_str()), &text);
             let llm = match (&old, existing) {
                 (_, Some(before)) if memory::hash(before) == hash => {
                     format!("Successfully overwrote file: {shown}\n{UNCHANGED}")

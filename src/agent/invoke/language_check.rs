@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use super::{Invoker, TurnContext};
-use crate::agent::events::{millis, shown};
+use crate::agent::Emit;
+use crate::agent::events::millis;
 use crate::change::{ChangeSet, Entry};
 use crate::event::Event;
 use crate::model::Part;
 use crate::path::RelPath;
 use crate::policy::Access;
+use crate::policy::grant::{CommandPlan, SandboxProfile, TreeAccess};
 use crate::tool_name::ToolId;
 use crate::tools::command::{CommandReport, CommandRequest};
+use crate::tools::common::memory;
 use crate::tools::{ToolError, ToolOutput};
 
 /// How long a check may take; one that takes longer says nothing.
@@ -19,8 +22,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest file that is checked, in bytes.
 const MOST_BYTES: usize = 256 << 10;
 
-/// How an answer about a broken file ends.
-const CORRECT_IT: &str = "Correct it.";
+/// Bytes of a task up to which it is said again.
+const SHOWN_TASK: usize = 400;
 
 /// Bytes of what the check says.
 const SHOWN: usize = 600;
@@ -49,22 +52,16 @@ impl Invoker<'_> {
     ) -> Result<ToolOutput, ToolError> {
         let mut output = outcome?;
         let [path] = changed else { return Ok(output) };
-        if ![ToolId::Edit, ToolId::WriteFile].iter().any(|tool| tool.name() == name) {
-            return Ok(output);
+        let memory = self.context.memory;
+        // Our own readers have found what is wrong with a file that they know. A hook is asked about the model's commands only.
+        if [ToolId::Edit, ToolId::WriteFile].iter().any(|tool| tool.name() == name)
+            && !memory::is_broken(memory, path)
+            && self.hooks.is_none()
+            && let Some(fault) = self.language_fault(path, before, turn).await
+        {
+            output.llm_content.push(Part::Text(format!("\n{fault}\nCorrect it.")));
+            memory::note_fault(memory, path, Some(fault));
         }
-        // Our own readers have found what is wrong with a file that they know.
-        let said = shown(&output.llm_content);
-        let mut fault = said.lines().find(|line| line.ends_with(CORRECT_IT)).map(str::to_owned);
-        if fault.is_none() {
-            fault = self.language_fault(path, before, turn).await;
-            output.llm_content.extend(fault.clone().map(Part::Text));
-        }
-        let mut broken = self.context.memory.broken.lock().expect("nothing panics while it holds the map");
-        match fault {
-            Some(fault) => broken.insert(path.clone(), fault.trim().trim_end_matches(CORRECT_IT).trim_end().to_owned()),
-            None => broken.remove(path),
-        };
-        drop(broken);
         Ok(output)
     }
 
@@ -72,19 +69,31 @@ impl Invoker<'_> {
     pub(crate) fn broken_file(&self) -> Option<(RelPath, String)> {
         let changes = self.context.workspace.changes();
         let broken = self.context.memory.broken.lock().expect("nothing panics while it holds the map");
-        let found =
-            broken.iter().find(|(path, _)| changes.get(path).is_some_and(|change| change.after != Entry::Absent));
+        let seen = self.context.memory.seen.lock().expect("nothing panics while it holds the map");
+        // A command may have mended it since.
+        let is_as_left = |path: &RelPath, content: &[u8]| seen.get(path) == Some(&memory::hash(content));
+        let is_broken = |path: &RelPath| {
+            let after = changes.get(path).and_then(|change| change.after.content());
+            after.is_some_and(|content| is_as_left(path, content))
+        };
+        let found = broken.iter().find(|(path, _)| is_broken(path));
         found.map(|(path, fault)| (path.clone(), fault.clone()))
     }
 
     /// Returns the question about a file that is still broken when the model gives its answer.
     pub(crate) fn question_of_fault(&self, task: &str) -> Option<String> {
         let (path, fault) = self.broken_file()?;
-        let path = self.masked(path.to_string());
-        let task = self.masked(task.trim().to_owned());
-        Some(format!(
-            "{path} is still broken, and your answer changed nothing. {fault}\nMake the call that corrects it. The task: {task}"
-        ))
+        let task = if task.len() <= SHOWN_TASK { format!(" The task: {}", task.trim()) } else { String::new() };
+        Some(self.masked(format!(
+            "{path} is still broken, and your answer changed nothing. {fault}\nMake the call that corrects it.{task}"
+        )))
+    }
+
+    /// Says which file the run leaves broken.
+    pub(crate) fn warn_of_fault(&self, emit: Emit<'_>) {
+        if let Some((path, fault)) = self.broken_file() {
+            emit(Event::Warning { message: self.masked(format!("{path} is broken by this run. {fault}")) });
+        }
     }
 
     /// Returns what the model reads of a file that its language's own check refuses now and did not before this call.
@@ -97,17 +106,17 @@ impl Invoker<'_> {
         if after.is_empty() || after.len() > MOST_BYTES {
             return None;
         }
-        let report = self.check_with(&command).await;
-        // Whatever the check wrote, as a cache, is no part of the change.
-        workspace.take_back(now.clone());
-        let report = report?;
+        let report = self.check_with(&command).await?;
         let said = refusal(&report, marks)?;
+        // A part of a secret would not be known for one.
+        let (end, _) = workspace.cut_at(&said, said.floor_char_boundary(SHOWN));
+        let said = &said[..end];
         let was_there = *before.staged(path).unwrap_or(&change.before) != Entry::Absent;
         if was_there {
             workspace.take_back(before.clone());
             let earlier = self.check_with(&command).await;
             workspace.take_back(now);
-            if earlier.is_none_or(|report| report.exit_code != Some(0)) {
+            if earlier.is_none_or(|report| refusal(&report, marks).is_some()) {
                 return None;
             }
         }
@@ -118,7 +127,7 @@ impl Invoker<'_> {
             sandboxed: report.sandboxed,
         });
         let since = if was_there { ", which passed before this change," } else { "" };
-        Some(format!("\n`{command}`{since} says:\n{said}\n{CORRECT_IT}"))
+        Some(format!("`{command}`{since} says:\n{said}"))
     }
 
     /// Runs a check; `None` if the policy does not allow it, or it did not end.
@@ -126,7 +135,10 @@ impl Invoker<'_> {
         let access = Access::Run { command: command.to_owned(), directory: None };
         let (_, grant) = self.judge.authorize(ToolId::RunShellCommand.name(), &[access]);
         let request = CommandRequest { timeout: TIMEOUT, ..CommandRequest::default() };
-        let report = self.context.runner.run(grant?.command()?, request).await.ok();
+        // It looks: a cache that it would write is no part of the change.
+        let plan = grant?.command()?.clone();
+        let profile = SandboxProfile { tree: TreeAccess::ReadOnly, ..plan.profile };
+        let report = self.context.runner.run(&CommandPlan { profile, ..plan }, request).await.ok();
         let _its_own = self.context.workspace.take_refusals();
         report.filter(|report| !report.timed_out)
     }
@@ -154,8 +166,7 @@ fn refusal(report: &CommandReport, marks: &[&str]) -> Option<String> {
     let lines = said
         .lines()
         .filter(|line| !line.trim().is_empty() && !line.starts_with("    at ") && !line.starts_with("Node.js"));
-    let said = lines.collect::<Vec<_>>().join("\n");
-    Some(said[..said.floor_char_boundary(SHOWN)].to_owned())
+    Some(lines.collect::<Vec<_>>().join("\n"))
 }
 
 #[cfg(test)]

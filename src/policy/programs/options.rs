@@ -329,6 +329,7 @@ impl Call<'_> {
                 // A path may have a blank or a mark in it.
                 self.looks_at(&value.text);
             }
+            'M' => self.module(&value.text),
             'G' => self.revision(value)?,
             'X' => self.pattern(&value.text, true, false)?,
             'N' | '{' => self.name(spec.choices, name, value)?,

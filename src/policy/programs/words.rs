@@ -5,14 +5,13 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::Word;
-use super::spelling::{could_match, is_listed};
+use super::spelling::is_listed;
 use super::table::{Call, Dashes, Table};
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
 use crate::policy::names::{base_name, named};
 use crate::policy::paths::{Place, walk};
-use crate::policy::protected::{braces, names_secret};
 
 /// Options of test runners whose value is the name of a test or a group of tests.
 const TAKE_TAGS: &str = "-t --tag --tags -g --grep --testNamePattern --test-name-pattern --group --exclude-group --exclude-tag --exclude-tags";
@@ -88,48 +87,6 @@ impl Call<'_> {
             return self.own_folder(&path);
         }
         self.write(&path);
-        Ok(())
-    }
-
-    // A glob that the program itself expands: it must begin inside, and aim at nothing that is never read.
-    pub(crate) fn pattern(&mut self, text: &str, list: bool, writes: bool) -> Result<(), Denial> {
-        let refused = || self.deny(format!("`{text}` may name a file that is never read")).by("F3");
-        let spread = braces(text).filter(|spread| !spread.is_empty()).ok_or_else(refused)?;
-        let extended = ["@(", "+(", "?(", "*(", "!("].iter().any(|start| text.contains(start));
-        if !self.is_open() && (extended || text.contains(['|', '\\'])) {
-            return Err(refused());
-        }
-        let mut paths = Vec::new();
-        for path in spread.iter().flat_map(|path| path.split(|c| list && c == ',')) {
-            let path = path.trim();
-            let shape = path.replace(['(', ')'], "");
-            let mut parts = shape.split('/').filter(|part| !matches!(*part, "" | "."));
-            // A sequence such as `{a..z}`, or a step up after a wildcard.
-            let climbs = shape.split('/').skip_while(|part| *part == "..").any(|part| part.contains(".."));
-            let first = parts.next().unwrap_or_default();
-            let is_plain = first.chars().all(|c| c == '*');
-            // `.*` and `.e*` leave out nothing that is hidden.
-            let hidden = |part: &str| {
-                part.len() > 1
-                    && part.starts_with('.')
-                    && part.contains(['*', '?', '['])
-                    && [".env", ".netrc"].iter().any(|name| could_match(part, name))
-            };
-            let aims = !is_plain && could_match(first, "secrets")
-                || shape.split('/').any(|part| names_secret(part) || hidden(part));
-            if climbs || aims {
-                return Err(refused());
-            }
-            paths.push(path.to_owned());
-        }
-        for path in paths.iter().filter(|path| !path.is_empty()) {
-            let start: Vec<&str> = path.split('/').take_while(|part| !part.contains(['*', '?', '['])).collect();
-            let start = if start == [""] { "/".to_owned() } else { start.join("/") };
-            self.read(&Word::literal(if start.is_empty() { "." } else { &start }));
-            if writes {
-                self.write(&Word::literal(path.as_str()));
-            }
-        }
         Ok(())
     }
 
@@ -249,6 +206,16 @@ impl Call<'_> {
         let leads = value.contains('/') || value.starts_with(['.', '~']) || self.is_file(value);
         if leads && !value.contains("://") && !value.chars().any(char::is_control) {
             self.out.effects.push(Effect::Read(value.to_owned()));
+        }
+    }
+
+    /// Notes a dotted name of a module as the file and the directory that it stands for.
+    pub(super) fn module(&mut self, name: &str) {
+        let path = name.replace('.', "/");
+        let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_.".contains(c));
+        if is_name && !path.starts_with('/') {
+            self.out.effects.push(Effect::Read(format!("{path}.py")));
+            self.looks_at(&path);
         }
     }
 

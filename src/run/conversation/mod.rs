@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 use crate::agent::delegate::Delegates;
-use crate::agent::invoke::{self, Invoker};
+use crate::agent::invoke::{self, Invoker, PolicyCheck};
 use crate::agent::limits::Account;
 use crate::agent::session::masked_messages;
 use crate::agent::transcript::Transcript;
@@ -19,6 +19,7 @@ use crate::base::trace::Context;
 use crate::event::{Event, Limits, RunStarted};
 use crate::exit::Exit;
 use crate::model::{Arguments, Message, Part, ToolCall};
+use crate::policy::Access;
 use crate::prompt::first_message::{LISTING_CHARS, asks, named_paths};
 use crate::prompt::first_search::first_search;
 use crate::recipe::file::Before;
@@ -212,6 +213,9 @@ impl Conversation<'_> {
             true => self.failing_check(&task, &judge, question.check_environment, &mut message).await,
             false => None,
         };
+        // What is piped in is what the typed words are about, and may be a stranger's.
+        let own = Some(prompt.typed_text()).filter(|own| is_typed && !own.trim().is_empty());
+        let task = own.map_or(task, |own| own.trim().to_owned());
         let emit = |event: Event| self.emit(event);
         let mask = |text: String| setup.masking.without_secrets(text);
         // What an earlier run did not know for a secret may be one now.
@@ -242,7 +246,7 @@ impl Conversation<'_> {
             changes_expected: setup.delivery.expected,
             instructions: crate::prompt::system::CORE,
             question: question_of(&task, setup),
-            first_call: if is_typed { self.first_call(&task) } else { None },
+            first_call: if is_typed && hooks.is_none() { self.first_call(&task, &judge) } else { None },
             task: Assignment { path: named_paths(&task).first().map(|path| (*path).to_owned()), text: task },
         };
         let borrowed = std::mem::replace(account, Account::open(Limits::default(), Instant::now()));
@@ -253,18 +257,21 @@ impl Conversation<'_> {
         answered
     }
 
-    /// Returns the search that the task asks for.
-    fn first_call(&self, task: &str) -> Option<ToolCall> {
+    /// Returns the search that the task asks for, if it is allowed: nobody asked for this call.
+    fn first_call(&self, task: &str, judge: &RunPolicyCheck<'_>) -> Option<ToolCall> {
         let names = listing(&self.stage.workspace, LISTING_CHARS);
         let files: Vec<&str> = names.lines().collect();
         let search =
             first_search(task, &files).filter(|_| self.setup.toolbox.registry.has(ToolId::SearchFileContent))?;
+        let root = search.place.as_deref().unwrap_or(".").into();
+        let access = Access::Search { root, patterns: search.include.iter().cloned().collect() };
+        judge.authorize(ToolId::SearchFileContent.name(), &[access]).1?;
         let values = [("pattern", Some(search.pattern)), ("path", search.place), ("include", search.include)];
         let mut arguments: Map<String, Value> =
             values.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))).collect();
         arguments.insert("case_sensitive".into(), true.into());
         Some(ToolCall {
-            id: "first_search".to_owned(),
+            id: format!("search_{}", &self.setup.run.id[self.setup.run.id.len().saturating_sub(12)..]),
             name: ToolId::SearchFileContent.name().to_owned(),
             arguments: Arguments::Object(arguments),
             recovered: Some("question"),

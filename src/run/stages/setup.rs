@@ -11,12 +11,13 @@ use super::toolbox::RunTools;
 use crate::base::trace::Trace;
 use crate::bounded;
 use crate::cli::RunArgs;
-use crate::cli::prompt::Prompt;
+use crate::cli::prompt::{Prompt, PromptPart};
 use crate::event::{Event, Named, ReportFacts, RunStarted};
 use crate::model::{Part, ToolSpec};
 use crate::path::RelPath;
 use crate::policy::Facts;
 use crate::policy::Policy;
+use crate::prompt::first_message::SHORT_TASK_BYTES;
 use crate::recipe::file::{Before, GitWishes, Offline, OnExhausted};
 use crate::recipe::render::TemplateProblem;
 use crate::run::conversation::hooks::Hooks;
@@ -317,7 +318,15 @@ impl Setup {
             parts.extend(self.input.images.iter().cloned());
             return Ok((parts, Vec::new()));
         }
-        let prompt = Prompt { read: Some(text), typed: Vec::new() };
+        // To a small model the few words of a trusted recipe are explained as if they were typed.
+        let is_own = self.recipe.as_ref().is_some_and(|active| !active.has_untrusted_text())
+            && text.len() <= SHORT_TASK_BYTES
+            && !text.starts_with('/')
+            && self.asked.client.as_model().text_tools();
+        let prompt = match is_own {
+            true => Prompt { read: None, typed: vec![PromptPart::Text(text)] },
+            false => Prompt { read: Some(text), typed: Vec::new() },
+        };
         self.task(judge, context, servers, &prompt).message().await
     }
 

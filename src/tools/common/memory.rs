@@ -121,13 +121,30 @@ pub(crate) fn is_first_question(memory: &RunMemory, path: &RelPath) -> bool {
     memory.questioned.lock().expect("nothing panics while it holds the set").insert(path.clone())
 }
 
-/// Returns what a tool adds to its answer where a new text cannot be read and the text before it could; else nothing.
-pub(crate) fn fault(path: &RelPath, before: Option<&str>, after: &str) -> String {
-    match (syntax::broken(&names::relative(path), before, after), before) {
-        (None, _) => String::new(),
-        (Some(fault), None) => format!("\nIt does not parse: {fault}. Correct it."),
-        (Some(fault), Some(_)) => format!("\nThis change broke the file, which parsed before: {fault}. Correct it."),
-    }
+/// Returns what a tool adds to its answer where a new text cannot be read and the text before it could; else nothing. It is
+/// remembered until a call mends the file.
+pub(crate) fn fault(memory: &RunMemory, path: &RelPath, before: Option<&str>, after: &str) -> String {
+    let found = syntax::broken(&names::relative(path), before, after);
+    let said = found.map(|fault| match before {
+        None => format!("It does not parse: {fault}."),
+        Some(_) => format!("This change broke the file, which parsed before: {fault}."),
+    });
+    note_fault(memory, path, said.clone());
+    said.map_or_else(String::new, |said| format!("\n{said} Correct it."))
+}
+
+/// Remembers what is wrong with a file, or that nothing is.
+pub(crate) fn note_fault(memory: &RunMemory, path: &RelPath, fault: Option<String>) {
+    let mut broken = memory.broken.lock().expect("nothing panics while it holds the map");
+    match fault {
+        Some(fault) => broken.insert(path.clone(), fault),
+        None => broken.remove(path),
+    };
+}
+
+/// Tells whether a file is remembered as broken.
+pub(crate) fn is_broken(memory: &RunMemory, path: &RelPath) -> bool {
+    memory.broken.lock().expect("nothing panics while it holds the map").contains_key(path)
 }
 
 /// Tells whether somebody else changed the file on the disk since this run read it.

@@ -86,6 +86,15 @@ fn with_its_code(path: &Path, old: &str, new: &str) -> Option<String> {
     None
 }
 
+/// Tells whether a task asks to add a comment, and not that something is put out of use.
+fn asks_for_comment(task: &str) -> bool {
+    let task = task.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| task.contains(word));
+    has(&["comment", "docstring", "document"])
+        && !loss::asks_for_less(&task)
+        && !has(&["comment out", "commented", "disabl", "turn off", "switch off", "take out", "instead", "replace"])
+}
+
 /// Returns what an edit that writes a comment replaces, and by what, so that the code stays and the comment is where the task
 /// asks for it; `None` for any other edit.
 pub(super) fn commented<'t>(
@@ -94,7 +103,7 @@ pub(super) fn commented<'t>(
     (old, new): (&'t str, &str),
     task: &str,
 ) -> Option<(&'t str, String)> {
-    let whole = from_line_start(text, old)?;
+    let whole = from_line_start(text, old).filter(|_| asks_for_comment(task))?;
     let before = whole.strip_suffix(old).unwrap_or_default();
     let kept = with_its_code(path, whole, new);
     let kept = kept.or_else(|| comment_above(path, text, (whole, &format!("{before}{new}")), task))?;
@@ -163,42 +172,64 @@ pub(super) fn whole_lines<'t>(text: &'t str, old: &str, new: &str) -> Option<&'t
 /// Words between `remove the` and the name of what goes.
 const OF_NAMES: &str = "the a setting key option field entry property variable dependency flag";
 
+/// What stands around a word that is meant literally.
+const QUOTES: [char; 3] = ['`', '"', '\''];
+
+/// Words with which a task says more than that something is to go.
+const MORE: &str = "and not never don instead but then keep comment commented disable";
+
+/// Returns the words behind the verb of a task that is one sentence and says only that something is to be removed.
+fn what_goes(task: &str) -> Option<&str> {
+    let (verb, rest) = task.trim().trim_end_matches('.').split_once(' ')?;
+    let is_removal = ["remove", "delete", "drop"].contains(&verb.to_lowercase().as_str());
+    let says_more = [". ", "\n", ";", "!", "?"].iter().any(|end| rest.contains(end))
+        || words_of(rest).any(|word| MORE.split(' ').any(|more| more == word.to_lowercase()));
+    (is_removal && !says_more).then_some(rest)
+}
+
 /// Tells whether an edit keeps what the task says to remove: as a comment, or with another value.
 pub(super) fn keeps_what_goes(path: &Path, (old, new): (&str, &str), task: &str) -> bool {
-    if !loss::asks_for_less(task) || task.to_lowercase().contains("comment") || new.trim().is_empty() {
-        return false;
-    }
-    let lines = |text: &str, marks: &[char]| -> Vec<String> {
-        let bare = text
-            .lines()
-            .map(|line| line.trim_start_matches(|c: char| c.is_whitespace() || marks.contains(&c)).trim_end());
-        bare.filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    let Some(goes) = what_goes(task) else { return false };
+    let bare = |text: &str, marks: &[char]| -> Vec<String> {
+        let lines = text.lines().map(|line| line.trim().trim_start_matches(marks).trim_start());
+        lines.filter(|line| !line.is_empty()).map(str::to_owned).collect()
     };
     let is_comment = |text: &str| {
         comment_of(path).is_some_and(|is_comment| text.lines().filter(|line| !line.trim().is_empty()).all(is_comment))
     };
-    if is_comment(new) && !is_comment(old) && lines(old, &[]) == lines(new, &['#', '/']) {
+    let whole = bare(old, &[]);
+    if !whole.is_empty() && is_comment(new) && !is_comment(old) && whole == bare(new, &['#', '/']) {
         return true;
     }
-    let mut words =
-        words_of(task).skip_while(|word| !["remove", "delete", "drop"].contains(&word.to_lowercase().as_str()));
-    let named = words.by_ref().skip(1).find(|word| !OF_NAMES.split(' ').any(|of| of == *word));
-    let is_one =
-        |text: &str| lines(text, &[]).len() == 1 && words_of(text).next() == named && words_of(text).count() > 1;
-    named.is_some() && is_one(old) && is_one(new)
+    // `Remove the setting debug from c.json`: a key whose value alone is another.
+    let mut words = goes.split_whitespace().skip_while(|word| OF_NAMES.split(' ').any(|of| of == *word));
+    let name = words.next().map(|word| word.trim_matches(['`', '"', '\''])).filter(|word| word.chars().all(is_part));
+    let is_all = words.next().is_none_or(|next| matches!(next, "from" | "in"));
+    let key = |text: &str| {
+        let (key, value) = text.trim().split_once([':', '='])?;
+        let key = key.trim().trim_matches(['"', '\'']).to_owned();
+        (bare(text, &[]).len() == 1 && !value.trim().is_empty()).then_some(key)
+    };
+    is_all && name.is_some() && key(old).as_deref() == name && key(new).as_deref() == name
 }
 
 /// Removes every line of the kind that the task names, `the lines that begin with X`, where an edit removes X; `None` for
 /// any other edit.
 pub(super) fn lines_of_a_kind(text: &str, (old, new): (&str, &str), task: &str) -> Option<Replaced> {
-    let (old, task) = (old.trim(), task.trim());
-    let is_named = loss::asks_for_less(task) && task.contains(old) && !old.contains('\n') && !old.is_empty();
-    if !is_named || !new.trim().is_empty() {
-        return None;
-    }
-    let of_kind = |verbs: [&str; 2]| verbs.iter().any(|verb| task.contains(&format!("lines that {verb}")));
-    let begins = of_kind(["begin with", "start with"]);
-    if !begins && !of_kind(["contain", "have"]) {
+    let old = old.trim();
+    let goes = what_goes(task).filter(|_| new.trim().is_empty() && !old.is_empty() && !old.contains('\n'))?;
+    let is_named = |verb: &str| {
+        goes.split_once(&format!("lines that {verb} ")).is_some_and(|(before, kind)| {
+            // `Remove X from the lines that have Y`.
+            !["from", "of", "in"].iter().any(|word| before.trim_end().trim_end_matches(" the").ends_with(word))
+                && kind.trim_start_matches(QUOTES).strip_prefix(old).is_some_and(|rest| {
+                    let rest = rest.trim_start_matches(QUOTES);
+                    rest.is_empty() || rest.starts_with(" from ") || rest.starts_with(" in ")
+                })
+        })
+    };
+    let begins = is_named("begin with") || is_named("start with");
+    if !begins && !is_named("contain") {
         return None;
     }
     let is_meant = |line: &str| if begins { line.trim_start().starts_with(old) } else { line.contains(old) };
@@ -352,29 +383,80 @@ mod tests {
     }
 
     #[test]
+    fn only_a_task_for_a_comment_keeps_what_a_comment_replaces() {
+        let written = |path: &str, old: &str, new: &str, task: &str| {
+            let text = format!("a\n{old}\nb\n");
+            commented(Path::new(path), &text, (old, new), task).map(|(_, new)| new)
+        };
+        let (old, new) = ("os.system('rm x')", "# disabled: unsafe call");
+        assert!(written("a.py", old, new, "Add a comment about the call of system to a.py.").is_some());
+        for task in [
+            "Disable the call of os.system in a.py and leave a comment.",
+            "Take out the unsafe call in a.py, with a comment why.",
+            "Comment out the call in a.py.",
+            "Turn the call in a.py into a note.",
+        ] {
+            assert_eq!(written("a.py", old, new, task), None, "{task}");
+        }
+        assert_eq!(written("m.js", "  / 2;", "  * 2;", "Multiply instead of dividing in m.js."), None);
+    }
+
+    #[test]
     fn what_the_task_removes_does_not_stay_in_another_form() {
         let keeps = |name: &str, old: &str, new: &str, task: &str| keeps_what_goes(Path::new(name), (old, new), task);
         let yaml = ("  cache:\n    image: x\n", "  # cache:\n  #   image: x\n");
         assert!(keeps("c.yaml", yaml.0, yaml.1, "Remove the service cache from c.yaml."));
-        assert!(!keeps("c.yaml", yaml.0, yaml.1, "Comment out the service cache; remove nothing else."));
+        for task in [
+            "Comment out the service cache.",
+            "Disable the service cache in c.yaml, do not remove it.",
+            "Remove nothing from c.yaml, but comment out cache.",
+        ] {
+            assert!(!keeps("c.yaml", yaml.0, yaml.1, task), "{task}");
+        }
         assert!(!keeps("c.yaml", yaml.0, "  # cache\n", "Remove the service cache from c.yaml."));
         let json = ("\"debug\": true", "\"debug\": false");
         assert!(keeps("c.json", json.0, json.1, "Remove the setting debug from c.json."));
-        assert!(!keeps("c.json", json.0, json.1, "Remove the setting level from c.json."));
-        assert!(!keeps("c.json", json.0, json.1, "Set debug to false in c.json."));
-        assert!(!keeps("a.js", "f(a, b)", "f(a)", "Remove the argument b of f in a.js."));
+        assert!(keeps("c.json", json.0, json.1, "Remove `debug` in c.json."));
+        for task in [
+            "Remove the setting level from c.json.",
+            "Set debug to false in c.json.",
+            "Don't delete the setting debug in c.json, make it false.",
+            "Do not remove debug in c.json; set it to false.",
+            "In c.json set debug to false, and delete debug from d.json.",
+            "Remove debug from d.json. In c.json debug is false.",
+        ] {
+            assert!(!keeps("c.json", json.0, json.1, task), "{task}");
+        }
+        for (old, new, task) in [
+            ("f(a, b)", "f(a)", "Remove the argument b of f in a.js."),
+            ("import os, sys", "import sys", "Remove import os from a.py"),
+            ("export { a, helper };", "export { a };", "Remove the export of helper from m.js."),
+            ("colors = ['a', 'a']", "colors = ['a']", "Remove colors that are there twice"),
+            ("RUN apt-get update && x", "RUN x", "Drop RUN apt-get update from the Dockerfile."),
+        ] {
+            assert!(!keeps("a.js", old, new, task), "{task}");
+        }
     }
 
     #[test]
     fn the_lines_of_a_kind_go_together() {
         let text = "set -e\necho DEBUG a\nls\n  echo DEBUG b\necho c # echo DEBUG\n";
         let left = |old: &str, task: &str| lines_of_a_kind(text, (old, ""), task).map(|replaced| replaced.text);
-        let task = "Remove the lines that begin with echo DEBUG from build.sh.";
+        let task = "Remove the debugging output from build.sh, the lines that begin with echo DEBUG.";
         assert_eq!(left("echo DEBUG", task).as_deref(), Some("set -e\nls\necho c # echo DEBUG\n"));
-        let task = "Remove all lines that contain echo DEBUG from build.sh.";
+        let task = "Remove all lines that contain `echo DEBUG` from build.sh.";
         assert_eq!(left("echo DEBUG", task).as_deref(), Some("set -e\nls\n"));
         assert_eq!(left("echo DEBUG a", task), None);
-        assert_eq!(left("echo DEBUG", "Remove the word echo DEBUG from the first line."), None);
+        for task in [
+            "Remove the word echo DEBUG from the first line.",
+            "Remove echo DEBUG from the lines that contain echo DEBUG.",
+            "Do not remove the lines that begin with echo DEBUG.",
+            "Remove the lines that begin with echo DEBUGGING.",
+            "Remove the lines that begin with echo DEBUG stamp from build.sh.",
+            "Remove all lines that contain echo DEBUG, but no line with echo DEBUG a.",
+        ] {
+            assert_eq!(left("echo DEBUG", task), None, "{task}");
+        }
     }
 
     #[test]

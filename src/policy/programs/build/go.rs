@@ -183,8 +183,13 @@ fn go(call: &mut Call<'_>) -> Result<(), Denial> {
         // `./...` and package names; a name with dots is a module's address.
         let path = word.text.trim_end_matches("...").trim_end_matches('/');
         if path.starts_with('.') || path.starts_with('/') {
-            call.effect(Effect::List, &Word::literal(if path.is_empty() { "/" } else { path }));
-        } else if path.split('/').any(|part| part == "..") || path.ends_with(".go") {
+            let path = Word::literal(if path.is_empty() { "/" } else { path });
+            call.effect(Effect::List, &path);
+            // What such a package holds may be printed.
+            if path.text.trim_matches(['.', '/']) != "" {
+                call.read(&path);
+            }
+        } else if path.split('/').any(|part| part == "..") || path.ends_with(".go") || call.node(path)?.is_some() {
             call.read(&Word::literal(path));
         }
     }

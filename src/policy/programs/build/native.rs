@@ -146,6 +146,17 @@ fn built(call: &Call<'_>, target: &str) -> Result<(), Denial> {
 }
 
 pub(super) const TABLES: &[Table] = &[
+    Table {
+        names: "stack cabal",
+        options: "~--version ~-h,--help ~-v ~--silent",
+        subcommands: &[Table {
+            names: "build test check",
+            options: "--fast --pedantic --test --no-run-tests --coverage --bench -j,--jobs=D -v=?D --enable-tests --enable-coverage --test-show-details=D --ta=D --test-arguments=D -w={ghc|ghc-*} --offline --dry-run --only-dependencies --haddock --ghc-options={-Wall|-Werror|-O0|-O2|-Wall*} !--ghc-options=P !--with-compiler=P !--stack-yaml=R !--project-file=R !$--exec=P !--package-db=L !--extra-lib-dirs=L !--build-tool-depends=P !--custom-preprocessor-extensions=P",
+            special: Some(haskell),
+            ..TOOL
+        }],
+        ..GROUP
+    },
     MAKE,
     Table {
         names: "ctest",
@@ -316,6 +327,16 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table { names: "nproc", options: "--all --ignore=D --version --help", operands: Operands::None, ..TABLE },
 ];
+
+// A compiler that `-w` names is a file of the workspace before it is an installed program.
+fn haskell(call: &mut Call<'_>) -> Result<(), Denial> {
+    for compiler in call.values("-w") {
+        if call.node(&compiler.text)?.is_some() {
+            return Err(call.deny(format!("`{}` is a file of the workspace, which it would start", compiler.text)));
+        }
+    }
+    Ok(())
+}
 
 fn ninja(call: &mut Call<'_>) -> Result<(), Denial> {
     match call.operands.iter().find(|word| word.text.contains('=')) {

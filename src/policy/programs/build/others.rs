@@ -49,7 +49,12 @@ pub(super) const TABLES: &[Table] = &[
         names: "bundle",
         options: "~--no-color ~-V,--verbose ~--version ~-v ~-h,--help ~-r,--retry=D",
         subcommands: &[
-            Table { names: "exec e", options: "~--keep-file-descriptors !--gemfile=R", ..LAUNCHER },
+            Table {
+                names: "exec e",
+                options: "~--keep-file-descriptors !--gemfile=R",
+                special: Some(super::scripts::installed),
+                ..LAUNCHER
+            },
             Table {
                 names: "check list show info outdated platform doctor version env",
                 options: "--dry-run --only-group=D --without-group=D --paths --name-only --path --version --local --strict --parseable --porcelain !--gemfile=R !--path=L",
@@ -214,17 +219,6 @@ pub(super) const TABLES: &[Table] = &[
             },
             Table { names: "format", options: DART, operands: Operands::Special, special: Some(dart_format), ..TOOL },
         ],
-        ..GROUP
-    },
-    Table {
-        names: "stack cabal",
-        options: "~--version ~-h,--help ~-v ~--silent",
-        subcommands: &[Table {
-            names: "build test check",
-            options: "--fast --pedantic --test --no-run-tests --coverage --bench -j,--jobs=D -v=?D --enable-tests --enable-coverage --test-show-details=D --ta=D --test-arguments=D -w={ghc|ghc-*} --offline --dry-run --only-dependencies --haddock --ghc-options={-Wall|-Werror|-O0|-O2|-Wall*} !--ghc-options=P !--with-compiler=P !--stack-yaml=R !--project-file=R !$--exec=P !--package-db=L !--extra-lib-dirs=L !--build-tool-depends=P !--custom-preprocessor-extensions=P",
-            operands: Operands::Inside,
-            ..TOOL
-        }],
         ..GROUP
     },
     Table { names: "opam", options: "", subcommands: &[Table { names: "exec", options: "", ..LAUNCHER }], ..GROUP },

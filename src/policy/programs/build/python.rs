@@ -95,7 +95,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "mypy dmypy",
-        options: "--strict --ignore-missing-imports --show-error-codes --hide-error-codes --no-incremental --incremental --python-version=D --platform=D --namespace-packages --no-namespace-packages --explicit-package-bases -p,--package=D -m,--module=D \
+        options: "--strict --ignore-missing-imports --show-error-codes --hide-error-codes --no-incremental --incremental --python-version=D --platform=D --namespace-packages --no-namespace-packages --explicit-package-bases -p,--package=M -m,--module=M \
             --follow-imports=D --pretty --no-pretty --no-error-summary --disallow-untyped-defs --disallow-any-generics --disallow-untyped-calls --disallow-incomplete-defs --check-untyped-defs --warn-unused-ignores --warn-return-any --warn-unreachable --warn-redundant-casts \
             --warn-unused-configs --no-implicit-optional --implicit-optional --show-column-numbers --show-error-context --show-absolute-path --exclude=D --no-color-output --color-output --non-interactive --no-site-packages --allow-redefinition --strict-optional --no-strict-optional \
             --disable-error-code=D --enable-error-code=D --skip-version-check --sqlite-cache --fast-module-lookup --output=D --error-summary --enable-incomplete-feature=D --local-partial-types --strict-equality --extra-checks -v,--verbose -V,--version -h,--help --cache-fine-grained --txt-report=O --html-report=O --junit-xml=W --cache-dir=O --disallow-subclassing-any --disallow-untyped-decorators --no-strict-equality --no-implicit-reexport --silence-site-packages -s --no-warn-no-return --hide-error-context --soft-error-limit=D --exclude-gitignore --linecount-report=O --xml-report=O --any-exprs-report=O \
@@ -146,6 +146,8 @@ pub(super) const TABLES: &[Table] = &[
         options: "-E,--errors-only -d,--disable=D -e,--enable=D -f,--output-format={text|colorized|parseable|json|json2|msvs|github|no-header} -r,--reports=D -s,--score=D -j,--jobs=D --fail-under=D --fail-on=D --ignore=D --ignore-patterns=D --ignore-paths=D --recursive=D --max-line-length=D --msg-template=D -v,--verbose --py-version=D \
             --exit-zero --persistent=D --list-msgs --list-msgs-enabled --good-names=D --max-args=D --min-similarity-lines=D --disable-all --from-stdin --clear-cache-post-run=D --confidence=D -h,--help --version --output=W --ignored-modules=D --ignored-classes=D --generated-members=D --max-locals=D --max-branches=D --suggestion-mode=D --notes=D --errors-only --source-roots=L \
             --rcfile={.pylintrc|pylintrc|pyproject.toml|setup.cfg} !--load-plugins=P !$--init-hook=P !--extension-pkg-allow-list,--extension-pkg-whitelist=P !--unsafe-load-any-extension=P !--spelling-dict=P",
+        operands: Operands::Special,
+        special: Some(unittest),
         ..TOOL
     },
     Table {
@@ -350,7 +352,7 @@ fn uv_run(call: &mut Call<'_>) -> Result<(), Denial> {
             return Err(call.deny(format!("`{}` is a file of the workspace, which it would start", python.text)));
         }
     }
-    if call.has("-m") { module_alone(call) } else { Ok(()) }
+    if call.has("-m") { module_alone(call) } else { super::scripts::installed(call) }
 }
 
 /// Modules that rules name like programs; of any other name the workspace may have one of its own.
@@ -365,8 +367,13 @@ fn json_tool(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 // `python -m unittest discover -s tests`, a file, or the dotted name of a test.
+// Files, and names of modules.
 fn unittest(call: &mut Call<'_>) -> Result<(), Denial> {
-    call.operands.clone().iter().try_for_each(|word| call.inside(word))
+    for word in call.operands.clone() {
+        call.inside(&word)?;
+        call.module(&word.text);
+    }
+    Ok(())
 }
 
 // Before `--` tox and nox know few words; what is after it is the project's.

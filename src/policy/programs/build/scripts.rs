@@ -1,4 +1,4 @@
-//! The table of what runs tests that are scripts of the shell.
+//! The table of what runs tests that are scripts of the shell, and what launchers start in place of an installed program.
 
 use super::{Call, Denial, Operands, TOOL, Table};
 use crate::path::Node;
@@ -22,6 +22,16 @@ fn tests(call: &mut Call<'_>) -> Result<(), Denial> {
         if !call.is_open() && !is_test && call.node(&word.text)? != Some(Node::Dir) {
             return Err(call.deny(format!("`{}` is not the file of a test", word.text)));
         }
+    }
+    Ok(())
+}
+
+// A launcher runs a file of that name, or a directory with a `__main__.py`, in place of the installed program.
+pub(super) fn installed(call: &mut Call<'_>) -> Result<(), Denial> {
+    let Some(name) = call.operands.first().map(|word| word.text.clone()) else { return Ok(()) };
+    let is_package = call.node(&format!("{name}/__main__.py"))?.is_some();
+    if is_package || call.node(&name)?.is_some_and(|node| node != Node::Dir) {
+        return Err(call.deny(format!("`{name}` is in the workspace, and would run in place of an installed program")));
     }
     Ok(())
 }
