@@ -58,7 +58,7 @@ const PROTECTED: [&str; 7] = [
     // Version control and its hooks.
     ".git .gitmodules .gitattributes .lfsconfig .githooks .husky .huskyrc .hg .hgrc .jj .sl .svn .pre-commit-config.yaml \
      .pre-commit-hooks.yaml .overcommit.yml .overcommit captainhook.json grumphp.yml .lefthook prek.toml \
-     codeowners owners_aliases .ghooks.lua .rusty-hook.toml .mergify.yml .kodiak.toml .pullapprove.yml .bulldozer.yml bors.toml .reviewpad.yml .cm .gitstream .policy.yml .dependabot .renovaterc \
+     codeowners owners_aliases .ghooks.lua .rusty-hook.toml .mergify.yml .kodiak.toml .pullapprove.yml .bulldozer.yml bors.toml .reviewpad.yml .cm .gitstream .policy.yml .dependabot .renovaterc .renovaterc.js \
      .renovaterc.json .renovaterc.json5 renovate.json renovate.json5 .mergify .coderabbit.yaml .trunk",
     // Builds of a server.
     ".github .gitlab .gitea .forgejo .circleci .buildkite .woodpecker .semaphore .builds .tekton .teamcity .azure-pipelines .azuredevops \
@@ -80,18 +80,18 @@ const PROTECTED: [&str; 7] = [
      .tabnine .copilot .amp .factory .crush .crush.json crush.json crush.md .rules warp.md .warp .qoder .codebuddy codebuddy.md .iflow iflow.md \
      replit.md .sourcegraph",
     // Package managers, version managers and build tools, for what they load before all else.
-    ".npmrc bunfig.toml .pnp.cjs .pnp.loader.mjs .buckconfig .python-version .python-versions .rvmrc .rbenv-vars hk.pkl .pypirc .pip pip.conf pip.ini .condarc .gemrc .bazelrc .bazeliskrc .bazelversion .jvmopts .sbtopts .sbtrc .pnpmfile.cjs .pnpmfile.mjs .tool-versions .mise .miserc.toml \
+    ".npmrc bunfig.toml .pnp.cjs .pnp.loader.mjs .buckconfig .python-version .python-versions .rvmrc .rbenv-vars hk.pkl .pypirc .pip pip.conf pip.ini .condarc .gemrc .bazelrc .bazeliskrc .bazelversion .jvmopts .mill-jvm-opts .mill-opts directory.build.rsp .sbtopts .sbtrc .pnpmfile.cjs .pnpmfile.mjs .tool-versions .mise .miserc.toml \
      .rtx.toml sitecustomize.py usercustomize.py .wgetrc .curlrc",
     // Shells, and what reads the environment from a directory.
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .bashenv .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .mkshrc \
      .cshrc .tcshrc .login .logout .inputrc .direnvrc .direnv .devbox devbox.json shell.nix default.nix flake.nix flake.lock devenv.nix devenv.yaml devenv.lock .autoenv.zsh .autoenv .screenrc .tmux.conf",
     // Interpreters and debuggers.
-    ".gdbinit .gdbearlyinit .perldb .byebugrc .jdbrc jupyter_server_config.py .lldbinit .pdbrc .pdbrc.py .pythonrc .pythonstartup .irbrc .pryrc .psqlrc .sqliterc .rprofile .renviron .ghci .iex.exs .erlang .noderc \
+    ".gdbinit .gdbearlyinit .perldb .byebugrc .jdbrc jupyter_server_config.py jupyter_config.py jupyter_notebook_config.py jupyter_lab_config.py jupyter_server_config.json .psysh.php .lldbinit .pdbrc .pdbrc.py .pythonrc .pythonstartup .irbrc .pryrc .psqlrc .sqliterc .rprofile .renviron .ghci .iex.exs .erlang .noderc \
      .octaverc .ocamlinit .proverc .pdm-python",
 ];
 
 /// Beginnings and endings of more such names.
-const KINDS: [(&str, &str); 32] = [
+const KINDS: [(&str, &str); 34] = [
     (".aider", ""),
     (".huskyrc.", ""),
     ("husky.config.", ""),
@@ -111,6 +111,8 @@ const KINDS: [(&str, &str); 32] = [
     (".woodpecker", ".yml"),
     (".woodpecker", ".yaml"),
     ("", ".jenkinsfile"),
+    ("jenkinsfile-", ""),
+    ("jenkinsfile_", ""),
     ("azure-pipelines", ".yml"),
     ("azure-pipelines", ".yaml"),
     (".vsts-ci", ".yml"),

@@ -2,11 +2,14 @@
 
 use crate::policy::decision::Denial;
 use crate::policy::file::{CommandRule, OperandKind, Options, PathKind};
-use crate::policy::names::base_name;
+use crate::policy::names::{base_name, named};
 use crate::policy::programs::table::{Call, Context, Out};
 use crate::policy::programs::words::is_address;
 use crate::policy::programs::{self, Word, begins_like_an_option};
 use crate::policy::rules::Rule;
+
+/// Programs that run what is in the files they are given, whatever their options are.
+const RUN_FILES: &str = "perl m4 gdb lldb vim vi nvim ex emacs";
 
 /// Judges a program without a table: the rule lists options and operands.
 pub(super) fn judge(cx: Context<'_>, rule: &Rule<CommandRule>, words: &[Word]) -> Result<Out, Denial> {
@@ -42,6 +45,9 @@ fn arguments(call: &mut Call<'_>, rule: &CommandRule, words: &[Word], rest: &[Wo
         if let Some(what) = programs::code_of(base_name(&words[0].text), &files) {
             return Err(format!("{what}, and the rule allows files"));
         }
+        if named(RUN_FILES, base_name(&words[0].text)) {
+            return Err("it runs code of the files that it reads, also with `-c`".to_owned());
+        }
     }
     let (mut ended, mut rest) = (false, rest.iter());
     while let Some(word) = rest.next() {
@@ -59,7 +65,7 @@ fn arguments(call: &mut Call<'_>, rule: &CommandRule, words: &[Word], rest: &[Wo
                 }
                 (None, None) => return Err(format!("the option `{text}` is not listed")),
             };
-            names_a_file(&path.text)?;
+            names_a_file(call, &path.text)?;
             match kind {
                 PathKind::Read => call.read(&path),
                 PathKind::Write => call.write(&path),
@@ -103,27 +109,29 @@ fn operand(call: &mut Call<'_>, kind: Option<OperandKind>, word: &Word) -> Resul
             return Err(format!("`{text}` may stand for the words in a file"));
         }
         OperandKind::Read => {
-            names_a_file(text)?;
+            names_a_file(call, text)?;
             call.read(word);
         }
         OperandKind::Write => {
-            names_a_file(text)?;
+            names_a_file(call, text)?;
             call.write(word);
         }
     }
     Ok(())
 }
 
-// Some programs take an address where others take a file, and read `%2e` in a name as a dot.
-fn names_a_file(text: &str) -> Result<(), String> {
+// Some programs take an address where others take a file, read `%2e` in a name as a dot, expand patterns themselves, or take
+// several paths in one word.
+fn names_a_file(call: &Call<'_>, text: &str) -> Result<(), String> {
     if is_address(text) {
         return Err(format!("`{text}` is an address, not a file"));
     }
     let is_encoded = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
-    match text.split('%').skip(1).any(is_encoded) {
-        true => Err(format!("`{text}` may stand for another name")),
-        false => Ok(()),
+    let is_compound = text.contains([':', '|', '*', '?', '[', '{']) || text.contains("=/") || text.contains("=.");
+    if text.split('%').skip(1).any(is_encoded) || is_compound && !matches!(call.node(text), Ok(Some(_))) {
+        return Err(format!("`{text}` may stand for another name, or for more than one"));
     }
+    Ok(())
 }
 
 /// Tells whether a rule says that a program without a table only reads its paths.

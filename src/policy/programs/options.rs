@@ -72,11 +72,18 @@ impl Call<'_> {
             let rest = attached.iter().chain(&words[at..]).cloned().collect();
             return self.rest(spec, rest).map(|()| words.len());
         }
-        // After `=` there are no more values, but where yargs reads the words.
-        let is_single = attached.is_some() && table.style != Style::Last;
+        let is_attached = attached.is_some();
         let value = self.value(table, spec, (name, attached), words, &mut at)?;
         self.option(spec, name, value)?;
-        if is_single { Ok(at) } else { self.further_values(spec, name, words, at) }
+        let end = match is_attached && table.style != Style::Last {
+            true => at,
+            false => self.further_values(spec, name, words, at)?,
+        };
+        // After `=` yargs alone takes more values; to other programs the words are operands.
+        if is_attached {
+            self.operands.extend(words[at..end].iter().cloned());
+        }
+        Ok(end)
     }
 
     // The option of a long name, which may be abbreviated where the program takes that.

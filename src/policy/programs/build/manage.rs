@@ -20,7 +20,7 @@ pub(super) const TABLES: &[Table] = &[Table {
             names: "test",
             options: manage!(
                 "--failfast -r,--reverse --parallel=*D --keepdb --noinput,--no-input --tag=D --exclude-tag=D -k=D --debug-sql --debug-mode -b,--buffer \
-                --shuffle=*D --timing --durations=D --enable-faulthandler --no-faulthandler -t,--top-level-directory=L -p,--pattern=X --no-logs \
+                --shuffle=*D --timing --durations=D --enable-faulthandler --no-faulthandler -t,--top-level-directory=R -p,--pattern=X --no-logs \
                 !--pdb !--testrunner=P"
             ),
             special: Some(settings),

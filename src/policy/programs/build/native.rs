@@ -151,7 +151,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "~--version ~-h,--help ~-v ~--silent",
         subcommands: &[Table {
             names: "build test check",
-            options: "--fast --pedantic --test --no-run-tests --coverage --bench -j,--jobs=D -v=?D --enable-tests --enable-coverage --test-show-details=D --ta=D --test-arguments=D -w={ghc|ghc-*} --offline --dry-run --only-dependencies --haddock --ghc-options={-Wall|-Werror|-O0|-O2|-Wall*} !--ghc-options=P !--with-compiler=P !--stack-yaml=R !--project-file=R !$--exec=P !--package-db=L !--extra-lib-dirs=L !--build-tool-depends=P !--custom-preprocessor-extensions=P",
+            options: "--fast --pedantic --test --no-run-tests --coverage --bench -j,--jobs=D -v=?D --enable-tests --enable-coverage --test-show-details=D --ta=D --test-arguments=D -O0 -O1 -O2 -w={ghc|ghc-*} --offline --dry-run --only-dependencies --haddock --ghc-options={-Wall|-Werror|-O0|-O2|-Wall*} !--ghc-options=P !--with-compiler=P !--stack-yaml=R !--project-file=R !$--exec=P !--package-db=L !--extra-lib-dirs=L !--build-tool-depends=P !--custom-preprocessor-extensions=P",
             special: Some(haskell),
             ..TOOL
         }],
@@ -172,7 +172,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "cmake",
-        options: "--build=*I -S=L -B=I -j,--parallel=*D --config=D -t,--target=+D --clean-first --fresh -v,--verbose -G=N --preset=D \
+        options: "--build=*I -S=R -B=I -j,--parallel=*D --config=D -t,--target=+D --clean-first --fresh -v,--verbose -G=N --preset=D \
             --list-presets --workflow -N -L -LA -LAH -Wno-dev -Wdev -Wno-deprecated --version --help --log-level=D --warn-uninitialized -D=D \
             !--install=I !--prefix=O !--component=P !-C=R !-P=R !-E=>S !-U=P !--toolchain=R !--open=I !--find-package !--debugger !--trace-source=R !--graphviz=W !-A=P !-T=P",
         operands: Operands::Special,

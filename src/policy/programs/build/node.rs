@@ -284,12 +284,26 @@ pub(in crate::policy::programs) fn refuse_shell_text(call: &Call<'_>, words: &[W
     let quotes = program == "npx" || ["npm exec", "npm x"].contains(&call.name.as_str());
     let is_code = |word: &&Word| {
         let text = word.text.as_str();
-        let is_quoted = quotes || !matches!(program, "bun" | "deno" | "pdm") && text.contains(' ');
-        ["$(", "`", "\\\""].iter().any(|mark| text.contains(mark))
+        let is_quoted = quotes || !matches!(program, "bun" | "deno" | "pdm" | "nx" | "lerna") && text.contains(' ');
+        expands(text)
+            || text.contains("\\\"")
             || text.ends_with('\\')
             || !is_quoted && text.contains([';', '|', '&', '<', '>', '\n'])
     };
     match words.iter().find(is_code) {
+        Some(word) => Err(call.code(format!("a shell may take `{}` for more than text", word.text))),
+        None => Ok(()),
+    }
+}
+
+fn expands(text: &str) -> bool {
+    ["$(", "`", "${"].iter().any(|mark| text.contains(mark))
+}
+
+/// Refuses words that a launcher which is a script of the shell may evaluate once more, as that of Maven 4 does.
+/// Source: apache/maven#11978.
+pub(super) fn refuse_expansions(call: &Call<'_>) -> Result<(), Denial> {
+    match call.words.iter().find(|word| expands(&word.text)) {
         Some(word) => Err(call.code(format!("a shell may take `{}` for more than text", word.text))),
         None => Ok(()),
     }

@@ -194,7 +194,7 @@ pub(super) const TABLES: &[Table] = &[
             },
             Table { names: "do", operands: Operands::Special, style: Style::First, special: Some(parts), ..TOOL },
             Table {
-                names: "compile credo dialyzer deps deps.tree deps.unlock coveralls docs xref hex.audit hex.outdated sobelow lint check help clean",
+                names: "compile credo dialyzer deps deps.tree deps.unlock coveralls coveralls.html coveralls.json coveralls.detail docs xref hex.audit hex.outdated sobelow lint check help clean",
                 options: "--warnings-as-errors --force --check-formatted --check-equivalent --dry-run --strict --all --format=N --only=D --ignore=D --no-compile --quiet -q --verbose --all-warnings --no-deps-check --check-unused --unused --no-exit-code --profile=D --return-errors --explain --mute-exit-status -a -A --halt-exit-status --no-check --config=N --read-config=N --migrate !--dot-formatter=R !--plt=P !--config-file=R !--config-name=P !--require=R !--erl=P",
                 operands: Operands::Special,
                 special: Some(super::checkers::no_generator),
@@ -236,7 +236,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "php",
-        options: "-l -n -v,--version -m -i,--info -h,--help -d={memory_limit*|memory_limit=-1|memory_limit=512M|memory_limit=1G|memory_limit=2G|memory_limit=4G|xdebug.mode=off|xdebug.mode=coverage} !!-r=D !-c=R !-z=R !-S=P !-t=L !-f=R",
+        options: "-l -n -v,--version -m -i,--info -h,--help -d={memory_limit*|memory_limit=-1|memory_limit=128M|memory_limit=256M|memory_limit=512M|memory_limit=768M|memory_limit=1024M|memory_limit=2048M|memory_limit=1G|memory_limit=2G|memory_limit=4G|xdebug.mode=off|xdebug.mode=coverage} !!-r=D !-c=R !-z=R !-S=P !-t=L !-f=R",
         operands: Operands::Special,
         style: Style::First,
         special: Some(php),
@@ -293,7 +293,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "--filter=D --exclude-filter=D --group=A --exclude-group=A --testsuite=D --exclude-testsuite=D --testdox --no-testdox --colors=?D --no-coverage --stop-on-failure --stop-on-error --stop-on-defect --stop-on-warning --stop-on-risky --stop-on-skipped --stop-on-incomplete --list-tests --list-suites --list-groups -v,--verbose --debug --no-progress --no-results --no-output \
             --order-by=D --random-order --random-order-seed=D --fail-on-warning --fail-on-risky --fail-on-skipped --fail-on-incomplete --fail-on-deprecation --fail-on-notice --fail-on-empty-test-suite --do-not-cache-result --cache-result --display-deprecations --display-warnings --display-notices --display-skipped --display-incomplete --display-errors --display-all-issues --dont-report-useless-tests \
             --repeat=D --teamcity --coverage-text=?W --covers=D --uses=D --disallow-test-output --process-isolation --columns=D --reverse-list --no-extensions --version -h,--help --parallel --processes=D -p=?D --compact --bail --retry --dirty --ci --coverage --min=D --type-coverage --profile --todos --mutate --shard=D \
-            --log-junit=W --testdox-html=W --testdox-text=W --coverage-html=O --coverage-clover=W --coverage-xml=O --coverage-cobertura=W --coverage-filter=L --log-teamcity=W --test-suffix=D --strict-coverage --no-logging --path-coverage --disable-coverage-ignore \
+            --log-junit=W --testdox-html=W --testdox-text=W --coverage-html=O --coverage-clover=W --coverage-xml=O --coverage-cobertura=W --coverage-filter=R --log-teamcity=W --test-suffix=D --strict-coverage --no-logging --path-coverage --disable-coverage-ignore \
             -c,--configuration={phpunit.xml|phpunit.xml.dist|phpunit.dist.xml} !--bootstrap=R !--include-path=L !-d=P !--printer=P !--extension=P !--loader=P !--no-configuration !--cache-directory=O !--generate-configuration !--migrate-configuration !--prepend=R !--coverage-php=W !--runner=P !$--passthru-php=P",
         ..TOOL
     },
@@ -301,7 +301,7 @@ pub(super) const TABLES: &[Table] = &[
         names: "phpstan php-cs-fixer pint rector infection",
         options: "--memory-limit=D --error-format=D --no-progress --level,-l=D --ansi --no-ansi -q,--quiet -n,--no-interaction -v,--verbose -vv -vvv --debug --xdebug -V,--version -h,--help --threads=D --no-diff --diff -s -p \
             --parallel=?D --dry-run --using-cache=D --allow-risky=D --rules=A --path-mode=D --format=D --output-format=D --show-progress=D --test --dirty --preset={laravel|psr12|per|symfony|empty} --stop-on-violation --clear-cache --repair --sequential \
-            --min-msi=D --min-covered-msi=D --generate-baseline=?W --allow-empty-baseline --use-baseline=R --pro --fail-without-result-cache --no-cache \
+            --min-msi=D --min-covered-msi=D --generate-baseline=?W --allow-empty-baseline --use-baseline=R --fail-without-result-cache --no-cache \
             -c,--config,--configuration={phpstan.neon|phpstan.neon.dist|phpstan.dist.neon|.php-cs-fixer.*|.php-cs-fixer.dist.php|pint.json|rector.php} !-a,--autoload-file=R !--bootstrap=R !-d=P !--init !--test-framework-options=P !$--initial-tests-php-options=P",
         operands: Operands::Special,
         special: Some(php_verb),
@@ -319,7 +319,7 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "phpcs phpcbf",
         options: "-q -n -w -v -vv -vvv -s -p -l -a -e --colors --no-colors --no-cache --extensions={php|inc|phtml|module|install|theme|profile|js|css} --ignore=D --report={full|summary|json|diff|source|emacs|checkstyle|junit} --warning-severity=D --error-severity=D --severity=D --parallel=D \
-            --standard={PSR1|PSR2|PSR12|PEAR|Squiz|Generic|Zend|PSR-*} --report-width=D --tab-width=D --encoding=N --version -h,--help !-d=P !--bootstrap=R !--runtime-set=P !--installed_paths=P",
+            --standard={phpcs.xml|phpcs.xml.dist|.phpcs.xml|.phpcs.xml.dist|PSR1|PSR2|PSR12|PEAR|Squiz|Generic|Zend|PSR-*} --report-width=D --tab-width=D --encoding=N --version -h,--help !-d=P !--bootstrap=R !--runtime-set=P !--installed_paths=P",
         operands: Operands::Special,
         special: Some(php_verb),
         ..TOOL

@@ -52,7 +52,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "unittest",
-        options: "-v,--verbose -q,--quiet -f,--failfast -b,--buffer -c,--catch -k=D -s,--start-directory=L -p,--pattern=X -t,--top-level-directory=L --locals --durations=D -h,--help",
+        options: "-v,--verbose -q,--quiet -f,--failfast -b,--buffer -c,--catch -k=D -s,--start-directory=R -p,--pattern=X -t,--top-level-directory=R --locals --durations=D -h,--help",
         operands: Operands::Special,
         special: Some(unittest),
         ..TOOL

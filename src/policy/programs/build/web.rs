@@ -219,6 +219,8 @@ pub(super) fn projects(call: &mut Call<'_>) -> Result<(), Denial> {
 
 // The names that the rule lists for tasks.
 fn listed(call: &Call<'_>, tasks: &[String]) -> Result<(), Denial> {
+    // Options that nx does not know itself go to the script as well.
+    super::refuse_shell_text(call, call.words)?;
     if call.is_open() {
         return Ok(());
     }
