@@ -90,7 +90,7 @@ fn a_secret_in_what_a_check_says_does_not_reach_the_model() {
     // At the end of what is shown of the check's message, too.
     for padding in [10, 560] {
         let line = format!("echo '{}' {token}", "x".repeat(padding));
-        let project = Project::new().file("a.sh", &format!("set -e\n{line}\n")).git();
+        let project = Project::new().file("a.sh", format!("set -e\n{line}\n")).git();
         let breaks = call("edit", json!({"file_path": "a.sh", "old_string": "echo", "new_string": "done; echo"}));
         let project = project.model([breaks, say("Done."), say("It is done.")]);
         let outcome = project.run(&["-p", "Say done in a.sh", "--policy", "builtin:ci-dev", "--output-format", "json"]);

@@ -92,7 +92,7 @@ fn counted(task: &str, files: &[&str]) -> Option<FirstSearch> {
             || language.is_some_and(|(name, _)| name == word)
             || is_place(word)
     };
-    if at > 0 || !rest.iter().all(|word| is_known(word)) {
+    if at > 0 || !rest.iter().all(is_known) {
         return None;
     }
     let ends = |name: &str, endings: &str| {

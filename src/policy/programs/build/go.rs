@@ -186,7 +186,7 @@ fn go(call: &mut Call<'_>) -> Result<(), Denial> {
             let path = Word::literal(if path.is_empty() { "/" } else { path });
             call.effect(Effect::List, &path);
             // What such a package holds may be printed.
-            if path.text.trim_matches(['.', '/']) != "" {
+            if !path.text.trim_matches(['.', '/']).is_empty() {
                 call.read(&path);
             }
         } else if path.split('/').any(|part| part == "..") || path.ends_with(".go") || call.node(path)?.is_some() {

@@ -97,7 +97,7 @@ fn arguments<'w>(call: &Call<'_>, words: impl Iterator<Item = &'w str>) -> Resul
 
 // `-PmaxParallelForks=2`: a plain value, of a property that is read for no code, program or key.
 fn gradle(call: &mut Call<'_>) -> Result<(), Denial> {
-    super::node::refuse_expansions(call)?;
+    super::shell_text::refuse_expansions(call)?;
     let refused = |word: &&Word| {
         let name = word.text.split('=').next().unwrap_or_default().to_ascii_lowercase();
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-=".contains(c);
@@ -122,7 +122,7 @@ const CODE: [&str; 9] =
     ["exec.", "source", "script", "jvm", "argLine", "groovy.", "jshell.", "beanshell.", "maven.ext.class.path"];
 
 fn maven(call: &mut Call<'_>) -> Result<(), Denial> {
-    super::node::refuse_expansions(call)?;
+    super::shell_text::refuse_expansions(call)?;
     if !call.is_open() {
         return call.tasks("", &call.operands.clone());
     }
@@ -141,7 +141,7 @@ const EVALUATES: [&str; 8] =
 
 // A word may hold several commands of sbt, each a task after its project and configuration, and its arguments.
 fn sbt(call: &mut Call<'_>) -> Result<(), Denial> {
-    super::node::refuse_expansions(call)?;
+    super::shell_text::refuse_expansions(call)?;
     if call.is_open() {
         let commands = call.operands.iter().flat_map(|word| word.text.split([';', '\n']));
         let names = commands.map(|command| command.trim_start_matches(|c: char| c.is_whitespace() || "+~".contains(c)));

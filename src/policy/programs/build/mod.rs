@@ -16,6 +16,7 @@ mod python;
 mod python_checks;
 mod rust;
 mod scripts;
+mod shell_text;
 mod web;
 
 use super::table::{Call, Dashes, Operands, Style, Table};
@@ -24,8 +25,9 @@ use crate::policy::decision::Denial;
 use crate::policy::names::named;
 use kinds::{GROUP, LAUNCHER, TABLE, TASKS, TOOL};
 
-pub(super) use node::{eslint_rules, refuse_shell_text};
+pub(super) use node::eslint_rules;
 pub(crate) use rust::{is_toolchain, toolchain};
+pub(super) use shell_text::refuse_shell_text;
 
 pub(crate) const TABLES: [&[Table]; 13] = [
     rust::TABLES,

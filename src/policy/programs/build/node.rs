@@ -2,7 +2,7 @@
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TABLE, TOOL, Table, Word};
 use crate::path::{Node, RelPath};
-use crate::policy::names::{base_name, named};
+use crate::policy::names::named;
 use crate::policy::programs::interpreters::reads_code;
 
 macro_rules! npm_options {
@@ -272,43 +272,6 @@ fn mocha(call: &mut Call<'_>) -> Result<(), Denial> {
     }
 }
 
-/// Refuses words that a package manager may hand to a shell, behind a script or the name of a program, where they are more
-/// than text. Versions differ: some put each word in double quotes, some only those with a space, some none.
-pub(in crate::policy::programs) fn refuse_shell_text(call: &Call<'_>, words: &[Word]) -> Result<(), Denial> {
-    let program = base_name(&call.words[0].text);
-    const STARTERS: &str =
-        "npm npx pnpm pnpx yarn yarnpkg bun deno turbo nx lerna pdm run-s run-p npm-run-all npm-run-all2";
-    if !named(STARTERS, program) {
-        return Ok(());
-    }
-    let quotes = program == "npx" || ["npm exec", "npm x"].contains(&call.name.as_str());
-    let is_code = |word: &&Word| {
-        let text = word.text.as_str();
-        let is_quoted = quotes || !matches!(program, "bun" | "deno" | "pdm" | "nx" | "lerna") && text.contains(' ');
-        expands(text)
-            || text.contains("\\\"")
-            || text.ends_with('\\')
-            || !is_quoted && text.contains([';', '|', '&', '<', '>', '\n'])
-    };
-    match words.iter().find(is_code) {
-        Some(word) => Err(call.code(format!("a shell may take `{}` for more than text", word.text))),
-        None => Ok(()),
-    }
-}
-
-fn expands(text: &str) -> bool {
-    ["$(", "`", "${"].iter().any(|mark| text.contains(mark))
-}
-
-/// Refuses words that a launcher which is a script of the shell may evaluate once more, as that of Maven 4 does.
-/// Source: apache/maven#11978.
-pub(super) fn refuse_expansions(call: &Call<'_>) -> Result<(), Denial> {
-    match call.words.iter().find(|word| expands(&word.text)) {
-        Some(word) => Err(call.code(format!("a shell may take `{}` for more than text", word.text))),
-        None => Ok(()),
-    }
-}
-
 /// Plugins of eslint of whose rules none takes the name of a file, or of a module, from its options.
 const PLAIN_PLUGINS: [&str; 6] = ["@typescript-eslint", "@stylistic", "react", "react-hooks", "jsx-a11y", "unicorn"];
 
@@ -415,7 +378,7 @@ fn run(call: &mut Call<'_>) -> Result<(), Denial> {
 fn script_or_tool(call: &mut Call<'_>) -> Result<(), Denial> {
     let name = call.name.rsplit(' ').next().unwrap_or_default().to_owned();
     let words: Vec<Word> = call.words.iter().skip_while(|word| word.text != name).cloned().collect();
-    refuse_shell_text(call, &words)?;
+    super::refuse_shell_text(call, &words)?;
     if is_program(&name) {
         call.starts(words);
         return Ok(());
