@@ -121,7 +121,8 @@ fn wrappers_and_installed_programs_run_only_as_they_were_when_the_run_began() {
         vec![start("cp other gradlew && ./gradlew test")],
     ] {
         let last = attack.len();
-        let project = with_wrapper(attack.into_iter().chain([say("Done.")]));
+        // The model is asked once more about the file that is no JavaScript any more.
+        let project = with_wrapper(attack.into_iter().chain([say("Done."), say("Done.")]));
         let outcome = project.run(&["--policy", "builtin:ci-dev", "--apply", "go"]);
         let asked = project.server().requests()[last].to_string();
         assert!(asked.contains("Denied by policy"), "{asked}");

@@ -80,4 +80,25 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_private_key_may_have_brackets_around_its_lines_and_code_about_keys_is_none() {
+        let secrets = Secrets::new(&Default::default(), &[]).unwrap();
+        let is_key = |text: &str| secrets.all_in(text).iter().any(|found| found.kind == Kind::Shape("private-key"));
+        let line = "MIIE".repeat(16);
+        for text in [
+            format!("-----BEGIN RSA PRIVATE KEY-----\nComment: made by me (x)\n\n{line}\n{line}\n{line}\n"),
+            format!("-----BEGIN PRIVATE KEY-----\n  f(\"{line}\"),\n  f(\"{line}\"),\n  f(\"{line}\"),\n"),
+            format!("-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{line}\n=abcd\n-----END PGP PRIVATE KEY BLOCK-----\n"),
+            format!("-----BEGIN PRIVATE KEY-----\n{line}\n-----END PRIVATE KEY-----\n"),
+        ] {
+            assert!(is_key(&text), "{text}");
+        }
+        for text in [
+            "let begin = \"-----BEGIN PRIVATE KEY-----\";\nlet body = encode(key);\nlet end = \"-----END PRIVATE KEY-----\";\n",
+            &format!("-----BEGIN PUBLIC KEY-----\n{line}\n{line}\n{line}\n-----END PUBLIC KEY-----\n"),
+        ] {
+            assert!(!is_key(text), "{text}");
+        }
+    }
 }

@@ -65,33 +65,37 @@ impl Invoker<'_> {
         Ok(output)
     }
 
-    /// Returns a changed file that a call broke and no later one has mended, and what was said of that.
-    pub(crate) fn broken_file(&self) -> Option<(RelPath, String)> {
+    /// Returns the changed files that a call broke and no later one has mended, each with what was said of that.
+    fn broken_files(&self) -> Vec<(RelPath, String)> {
         let changes = self.context.workspace.changes();
         let broken = self.context.memory.broken.lock().expect("nothing panics while it holds the map");
         let seen = self.context.memory.seen.lock().expect("nothing panics while it holds the map");
         // A command may have mended it since.
-        let is_as_left = |path: &RelPath, content: &[u8]| seen.get(path) == Some(&memory::hash(content));
-        let is_broken = |path: &RelPath| {
+        let is_as_left = |path: &RelPath| {
             let after = changes.get(path).and_then(|change| change.after.content());
-            after.is_some_and(|content| is_as_left(path, content))
+            after.is_some_and(|content| seen.get(path) == Some(&memory::hash(content)))
         };
-        let found = broken.iter().find(|(path, _)| is_broken(path));
-        found.map(|(path, fault)| (path.clone(), fault.clone()))
+        let left = broken.iter().filter(|(path, _)| is_as_left(path));
+        left.map(|(path, fault)| (path.clone(), fault.clone())).collect()
     }
 
-    /// Returns the question about a file that is still broken when the model gives its answer.
+    /// Returns the question about files that are still broken when the model gives its answer.
     pub(crate) fn question_of_fault(&self, task: &str) -> Option<String> {
-        let (path, fault) = self.broken_file()?;
+        let broken = self.broken_files();
+        let faults: Vec<String> =
+            broken.iter().map(|(path, fault)| format!("{path} is still broken. {fault}")).collect();
         let task = if task.len() <= SHOWN_TASK { format!(" The task: {}", task.trim()) } else { String::new() };
-        Some(self.masked(format!(
-            "{path} is still broken, and your answer changed nothing. {fault}\nMake the call that corrects it.{task}"
-        )))
+        (!faults.is_empty()).then(|| {
+            self.masked(format!(
+                "{}\nYour answer changed nothing. Make the call that corrects it.{task}",
+                faults.join("\n")
+            ))
+        })
     }
 
-    /// Says which file the run leaves broken.
+    /// Says which files the run leaves broken.
     pub(crate) fn warn_of_fault(&self, emit: Emit<'_>) {
-        if let Some((path, fault)) = self.broken_file() {
+        for (path, fault) in self.broken_files() {
             emit(Event::Warning { message: self.masked(format!("{path} is broken by this run. {fault}")) });
         }
     }

@@ -240,13 +240,14 @@ impl Conversation<'_> {
         if setup.masking.redacts {
             invoker = invoker.restoring(&setup.masking.secrets);
         }
+        let searches = is_typed && hooks.is_none() && model.text_tools();
         let options = AgentOptions {
             on_deny: rules.on_deny,
             max_output_tokens: setup.asked.max_output_tokens,
             changes_expected: setup.delivery.expected,
             instructions: crate::prompt::system::CORE,
             question: question_of(&task, setup),
-            first_call: if is_typed && hooks.is_none() { self.first_call(&task, &judge) } else { None },
+            first_call: if searches { self.first_call(&task, &judge) } else { None },
             task: Assignment { path: named_paths(&task).first().map(|path| (*path).to_owned()), text: task },
         };
         let borrowed = std::mem::replace(account, Account::open(Limits::default(), Instant::now()));

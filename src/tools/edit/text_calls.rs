@@ -92,7 +92,17 @@ fn asks_for_comment(task: &str) -> bool {
     let has = |words: &[&str]| words.iter().any(|word| task.contains(word));
     has(&["comment", "docstring", "document"])
         && !loss::asks_for_less(&task)
-        && !has(&["comment out", "commented", "disable", "disabling", "turn off", "switch off", "take out", "instead", "replace"])
+        && !has(&[
+            "comment out",
+            "commented",
+            "disable",
+            "disabling",
+            "turn off",
+            "switch off",
+            "take out",
+            "instead",
+            "replace",
+        ])
 }
 
 /// Returns what an edit that writes a comment replaces, and by what, so that the code stays and the comment is where the task
