@@ -99,9 +99,10 @@ impl Call<'_> {
                 if let Some(denial) = paths.read_denied(path, &shown) {
                     return Err(denial);
                 }
-                match paths.write_denied(path, &shown).filter(|_| writes) {
-                    Some(denial) => refused = refused.take().or(Some(denial)),
-                    None => writable = true,
+                match writes.then(|| paths.write_denied(path, &shown)) {
+                    Some(Some(denial)) => refused = refused.take().or(Some(denial)),
+                    Some(None) => writable = true,
+                    None => {}
                 }
                 Ok(true)
             };
