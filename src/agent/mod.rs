@@ -79,7 +79,7 @@ pub struct AgentOptions {
     pub task: Assignment,
     /// The task once more, if it is short and asks for an answer in words.
     pub question: Option<Arc<str>>,
-    /// What is searched for before a model is asked that writes its calls as text: small ones answer from memory.
+    /// A search that is made before the model is asked: small ones answer from memory.
     pub first_call: Option<ToolCall>,
 }
 
@@ -220,7 +220,7 @@ impl<'a> Agent<'a> {
         // A summary is not recorded: the session has the messages that it replaces.
         self.kept = self.transcript.messages().len();
         (self.emit)(Event::TurnStarted { turn: number, parent: None });
-        let first = self.options.first_call.take().filter(|_| self.model.text_tools() && self.account.can_search());
+        let first = self.options.first_call.take().filter(|_| self.account.can_search());
         let mut turn = match first {
             Some(call) => Turn::unasked(call),
             None => self.respond(number).await?,
@@ -434,7 +434,7 @@ impl<'a> Agent<'a> {
             return None;
         }
         let text = match question {
-            Question::Fault => self.invoker.question_of_fault(task),
+            Question::Fault => self.invoker.question_of_fault(&self.options.task),
             Question::Loss => self.invoker.question_of_loss(task),
             Question::Rest if self.model.text_tools() => self.invoker.question_of_rest(task),
             Question::Rest => None,

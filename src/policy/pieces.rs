@@ -68,8 +68,10 @@ impl Pieces {
     /// a part of something (`is_part`) each line counts that looks like one of a key and does not belong to what is public.
     pub(super) fn notice(&mut self, text: &str, is_part: bool) {
         let mut text = text.to_owned();
-        for end in LINE_ENDS.into_iter().filter(|end| is_private(&text) && text.contains(end)).collect::<Vec<_>>() {
-            text = text.replace(end, "\n");
+        for end in LINE_ENDS {
+            if text.contains(end) {
+                text = text.replace(end, "\n");
+            }
         }
         // A key in one line has blanks for its line ends, or none.
         for (mark, alone) in [("KEY-----", "KEY-----\n"), ("BLOCK-----", "BLOCK-----\n"), ("-----END ", "\n-----END ")]
@@ -278,6 +280,7 @@ mod tests {
         for part in [
             format!(" {}\n-{}\n+{}\n", lines[1], lines[2], lines[3]),
             format!("src/a.py:7:{}\nsrc/a.py:8:{}", lines[1], lines[2]),
+            format!("\"key\": \"{}\\n{}\\n\"", lines[1], lines[2]),
             lines[2].clone(),
         ] {
             assert_eq!(pieces_of(&part, true, &lines[2]), [lines[2].clone()], "{part}");

@@ -147,6 +147,14 @@ pub struct Assignment {
     pub path: Option<String>,
 }
 
+impl Assignment {
+    /// Returns the user's words if they are few enough to be said again; else nothing.
+    pub fn short(&self) -> &str {
+        const MOST: usize = 400;
+        if self.text.len() <= MOST { &self.text } else { "" }
+    }
+}
+
 /// An edit that may mean several places of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::common::{memory, names};
 use super::{
-    Call, CallFuture, Choice, Effects, ToolContext, ToolError, ToolOutput, TypedTool, check_names_file, whole,
+    Assignment, Call, CallFuture, Choice, Effects, ToolContext, ToolError, ToolOutput, TypedTool, check_names_file,
+    whole,
 };
 use crate::change::Entry;
 use crate::change::diff;
@@ -305,8 +306,7 @@ impl EditCall {
 
 /// Returns the task, if it is short enough to be said again.
 fn task<'a>(cx: &ToolContext<'a>) -> &'a str {
-    const MOST: usize = 400;
-    cx.memory.task.get().map(|task| task.text.as_str()).filter(|task| task.len() <= MOST).unwrap_or_default()
+    cx.memory.task.get().map(Assignment::short).unwrap_or_default()
 }
 
 /// Returns lines of a text, from 1, bounded.

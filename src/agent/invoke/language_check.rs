@@ -14,16 +14,13 @@ use crate::policy::grant::{CommandPlan, SandboxProfile, TreeAccess};
 use crate::tool_name::ToolId;
 use crate::tools::command::{CommandReport, CommandRequest};
 use crate::tools::common::memory;
-use crate::tools::{ToolError, ToolOutput};
+use crate::tools::{Assignment, ToolError, ToolOutput};
 
 /// How long a check may take; one that takes longer says nothing.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The largest file that is checked, in bytes.
 const MOST_BYTES: usize = 256 << 10;
-
-/// Bytes of a task up to which it is said again.
-const SHOWN_TASK: usize = 400;
 
 /// Bytes of what the check says.
 const SHOWN: usize = 600;
@@ -80,11 +77,12 @@ impl Invoker<'_> {
     }
 
     /// Returns the question about files that are still broken when the model gives its answer.
-    pub(crate) fn question_of_fault(&self, task: &str) -> Option<String> {
+    pub(crate) fn question_of_fault(&self, task: &Assignment) -> Option<String> {
         let broken = self.broken_files();
         let faults: Vec<String> =
             broken.iter().map(|(path, fault)| format!("{path} is still broken. {fault}")).collect();
-        let task = if task.len() <= SHOWN_TASK { format!(" The task: {}", task.trim()) } else { String::new() };
+        let task = Some(task.short().trim()).filter(|task| !task.is_empty());
+        let task = task.map(|task| format!(" The task: {task}")).unwrap_or_default();
         (!faults.is_empty()).then(|| {
             self.masked(format!(
                 "{}\nYour answer changed nothing. Make the call that corrects it.{task}",

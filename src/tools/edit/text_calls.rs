@@ -213,7 +213,7 @@ pub(super) fn keeps_what_goes(path: &Path, (old, new): (&str, &str), task: &str)
     }
     // `Remove the setting debug from c.json`: a key whose value alone is another.
     let mut words = goes.split_whitespace().skip_while(|word| OF_NAMES.split(' ').any(|of| of == *word));
-    let name = words.next().map(|word| word.trim_matches(['`', '"', '\''])).filter(|word| word.chars().all(is_part));
+    let name = words.next().map(|word| word.trim_matches(QUOTES)).filter(|word| word.chars().all(is_part));
     let is_all = words.next().is_none_or(|next| matches!(next, "from" | "in"));
     let key = |text: &str| {
         let (key, value) = text.trim().split_once([':', '='])?;

@@ -328,14 +328,8 @@ pub(super) const TABLES: &[Table] = &[
     Table { names: "nproc", options: "--all --ignore=D --version --help", operands: Operands::None, ..TABLE },
 ];
 
-// A compiler that `-w` names is a file of the workspace before it is an installed program.
 fn haskell(call: &mut Call<'_>) -> Result<(), Denial> {
-    for compiler in call.values("-w") {
-        if call.node(&compiler.text)?.is_some() {
-            return Err(call.deny(format!("`{}` is a file of the workspace, which it would start", compiler.text)));
-        }
-    }
-    Ok(())
+    super::scripts::names_installed(call, "-w")
 }
 
 fn ninja(call: &mut Call<'_>) -> Result<(), Denial> {

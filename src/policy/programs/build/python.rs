@@ -346,12 +346,7 @@ fn module_alone(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 fn uv_run(call: &mut Call<'_>) -> Result<(), Denial> {
-    // A file or folder of that name is taken for the interpreter.
-    for python in call.values("-p") {
-        if call.node(&python.text)?.is_some() {
-            return Err(call.deny(format!("`{}` is a file of the workspace, which it would start", python.text)));
-        }
-    }
+    super::scripts::names_installed(call, "-p")?;
     if call.has("-m") { module_alone(call) } else { super::scripts::installed(call) }
 }
 

@@ -35,3 +35,13 @@ pub(super) fn installed(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     Ok(())
 }
+
+// What an option names is started: a file or directory of the workspace before an installed interpreter or compiler.
+pub(super) fn names_installed(call: &Call<'_>, option: &str) -> Result<(), Denial> {
+    for program in call.values(option) {
+        if call.node(&program.text)?.is_some() {
+            return Err(call.deny(format!("`{}` is a file of the workspace, which it would start", program.text)));
+        }
+    }
+    Ok(())
+}
