@@ -113,14 +113,26 @@ fn counted(task: &str, files: &[&str]) -> Option<FirstSearch> {
     meant.next().is_none().then(|| FirstSearch { pattern: (*pattern).to_owned(), place, include: Some(include) })
 }
 
-/// The file or directory of the project that a task names.
+/// The file or directory of the project that a task names: by a word that is written as a path, or behind one that says so.
 fn place(task: &str, files: &[&str]) -> Option<String> {
-    let words = task.split(|c: char| c.is_whitespace() || ",:;!?\"'`()".contains(c));
-    let names =
-        words.map(|word| word.trim_start_matches("./").trim_end_matches(['.', '/'])).filter(|word| word.len() > 1);
-    let is_there = |name: &&str| files.iter().any(|file| file == name || file.starts_with(&format!("{name}/")));
-    names.into_iter().find(is_there).map(str::to_owned)
+    let is_there = |name: &str| files.iter().any(|file| *file == name || file.starts_with(&format!("{name}/")));
+    let (mut leads, mut is_said) = (false, false);
+    for word in task.split(|c: char| c.is_whitespace() || ",:;!?\"'`()".contains(c)).filter(|word| !word.is_empty()) {
+        let name = word.trim_start_matches("./").trim_end_matches(['.', '/']);
+        let lower = name.to_lowercase();
+        let is_path = name.contains(['.', '/']) || word.ends_with('/');
+        let is_plain = PLAIN.split_whitespace().any(|plain| plain == lower);
+        if name.len() > 1 && (is_path || leads && (is_said || !is_plain)) && is_there(name) {
+            return Some(name.to_owned());
+        }
+        is_said = ["directory", "folder"].contains(&lower.as_str());
+        leads = LEAD.contains(&lower.as_str()) || leads && lower == "the";
+    }
+    None
 }
+
+/// Words behind which a place is named.
+const LEAD: [&str; 7] = ["in", "of", "below", "under", "within", "directory", "folder"];
 
 /// `Which files call the function parseDate?`
 fn about_a_name(task: &str) -> Option<FirstSearch> {
@@ -178,6 +190,23 @@ mod tests {
         assert_eq!(search.place.as_deref(), Some("pkg/b.py"));
         let search = first_search("Count the tests in the folder pkg. Answer with the number.", &FILES).unwrap();
         assert_eq!((search.pattern.as_str(), search.place.as_deref()), (r"^\s*(async )?def test", Some("pkg")));
+    }
+
+    #[test]
+    fn a_place_is_named_as_one() {
+        let files = ["src/a.rs", "tests/b.rs", "project/c.rs"];
+        let place = |task: &str| place(task, &files);
+        for (task, named) in [
+            ("How many tests are there?", None),
+            ("How many classes are defined in this project?", None),
+            ("How many classes are in the project?", None),
+            ("How many functions are in tests?", Some("tests")),
+            ("How many functions are in the directory project?", Some("project")),
+            ("How many functions does project/ have?", Some("project")),
+            ("How many functions does src/a.rs have?", Some("src/a.rs")),
+        ] {
+            assert_eq!(place(task).as_deref(), named, "{task}");
+        }
     }
 
     #[test]

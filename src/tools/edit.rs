@@ -1,5 +1,6 @@
 //! Implements `edit`: replaces text in a file, or creates one.
 
+mod comments;
 mod text_calls;
 
 use std::ops::Range;
@@ -13,6 +14,7 @@ use super::{
     Assignment, Call, CallFuture, Choice, Effects, ToolContext, ToolError, ToolOutput, TypedTool, check_names_file,
     whole,
 };
+use crate::base::cut;
 use crate::change::Entry;
 use crate::change::diff;
 use crate::change::replace::{Failure, Replaced, Wanted, nearest, replace};
@@ -146,7 +148,7 @@ impl EditCall {
         if let Some(lines) = text_calls::whole_lines(text, &self.old, new) {
             return replace(text, lines, "", Wanted::Exactly(1));
         }
-        if let Some((old, new)) = text_calls::commented(&self.path, text, (&self.old, &self.new), task(cx)) {
+        if let Some((old, new)) = comments::commented(&self.path, text, (&self.old, &self.new), task(cx)) {
             return replace(text, old, &new, self.wanted());
         }
         replace(text, &self.old, &self.new, self.wanted())
@@ -272,7 +274,8 @@ impl EditCall {
         }
         let bare = |line: &str| line.trim_matches(|c: char| !c.is_alphanumeric()).len();
         shown.sort_by_key(|(number, line)| (bare(line), *number));
-        let shown = shown.into_iter().map(|(number, line)| format!("\nline {number}: {}", names::beginning(line, 200)));
+        let shown =
+            shown.into_iter().map(|(number, line)| format!("\nline {number}: {}", &line[..cut::end(line, 200)]));
         shown.collect()
     }
 
@@ -316,7 +319,7 @@ fn excerpt(text: &str, first: usize, last: usize) -> String {
         let left = SHOWN_CHARS.saturating_sub(shown.chars().count());
         match line.char_indices().nth(left) {
             Some((end, _)) => {
-                shown.push_str(&line[..end]);
+                shown.push_str(&line[..cut::end(line, end)]);
                 shown.push_str("... [truncated]\n");
                 break;
             }

@@ -1,10 +1,10 @@
 //! Reads an edit of a model that writes its calls as text by what it means: such models name a variable by its letters
-//! alone, leave out the line that a comment belongs to, and point at several places at once.
+//! alone, keep in another form what is to go, and point at several places at once.
 
 use std::ops::Range;
 use std::path::Path;
 
-use crate::change::loss;
+use super::comments::{comment_of, is_part, words_of};
 use crate::change::replace::{Replaced, Stage};
 use crate::tools::common::memory::ASKED_BYTES;
 
@@ -44,119 +44,6 @@ pub(super) fn renamed(text: &str, old: &str, new: &str) -> Option<Replaced> {
     }
     replaced.text.push_str(&text[copied..]);
     Some(replaced)
-}
-
-fn is_part(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
-}
-
-/// Returns the text to write where a comment alone was to replace the code that it is about: the comment before the code, a
-/// docstring behind the line that begins a function or class. `None` where code is written, or made a comment.
-fn with_its_code(path: &Path, old: &str, new: &str) -> Option<String> {
-    let is_comment = comment_of(path)?;
-    let written = |text: &'_ str| -> Vec<String> {
-        text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect()
-    };
-    let (before, after) = (written(old), written(new));
-    let code = before.iter().find(|line| !is_comment(line))?;
-    if after.iter().any(|line| line.contains(code.trim())) {
-        return None;
-    }
-    let ended = |text: &str| if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
-    if !after.is_empty() && after.iter().all(|line| is_comment(line)) {
-        // What names the interpreter stays the first line.
-        let first = if old.starts_with("#!") { old.find('\n').map_or(old.len(), |end| end + 1) } else { 0 };
-        let (first, rest) = old.split_at(first);
-        let first = if first.is_empty() { String::new() } else { ended(first) };
-        let text = first + &ended(new) + rest;
-        let is_open = rest.is_empty() && !old.ends_with('\n');
-        return Some(if is_open { text.trim_end().to_owned() } else { text });
-    }
-    if path.extension().is_some_and(|ending| ending == "py") && is_docstring(new) {
-        let declares = ["def ", "async def ", "class "].iter().any(|begin| code.trim_start().starts_with(begin));
-        let (first, rest) = old.split_at(old.find('\n').map_or(old.len(), |end| end + 1));
-        if declares && first.trim_end().ends_with(':') {
-            let indent = &first[..first.len() - first.trim_start().len()];
-            let is_inside = new.starts_with(&format!("{indent} ")) || new.starts_with(&format!("{indent}\t"));
-            let text = if is_inside { ended(new) } else { format!("{indent}    {}", ended(new.trim_start())) };
-            let text = if rest.is_empty() && !old.ends_with('\n') { text.trim_end().to_owned() } else { text };
-            return Some(ended(first) + &text + rest);
-        }
-    }
-    None
-}
-
-/// Tells whether a task asks to add a comment, and not that something is put out of use.
-fn asks_for_comment(task: &str) -> bool {
-    let task = task.to_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| task.contains(word));
-    has(&["comment", "docstring", "document"])
-        && !loss::asks_for_less(&task)
-        && !has(&[
-            "comment out",
-            "commented",
-            "disable",
-            "disabling",
-            "turn off",
-            "switch off",
-            "take out",
-            "instead",
-            "replace",
-        ])
-}
-
-/// Returns what an edit that writes a comment replaces, and by what, so that the code stays and the comment is where the task
-/// asks for it; `None` for any other edit.
-pub(super) fn commented<'t>(
-    path: &Path,
-    text: &'t str,
-    (old, new): (&'t str, &str),
-    task: &str,
-) -> Option<(&'t str, String)> {
-    let whole = from_line_start(text, old).filter(|_| asks_for_comment(task))?;
-    let before = whole.strip_suffix(old).unwrap_or_default();
-    let kept = with_its_code(path, whole, new);
-    let kept = kept.or_else(|| comment_above(path, text, (whole, &format!("{before}{new}")), task))?;
-    Some((whole, kept))
-}
-
-/// Returns the text to replace from the beginning of its first line, if it is in one place and only words stand before it
-/// on that line, as in `async function f() {`; `None` where it is the end of a line of code, a comment or a string.
-fn from_line_start<'t>(text: &'t str, old: &'t str) -> Option<&'t str> {
-    let mut found = text.match_indices(old).map(|(at, _)| at).filter(|_| !old.is_empty());
-    let (at, None) = (found.next()?, found.next()) else { return None };
-    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
-    let before = &text[start..at];
-    let is_words = before.chars().all(|c| is_part(c) || c == ' ' || c == '\t');
-    let is_whole = before.trim().is_empty() || before.ends_with([' ', '\t']) && old.starts_with(is_part);
-    (is_words && is_whole).then(|| &text[start..at + old.len()])
-}
-
-/// Returns the text to write where a comment was put below the line above which the task asks for it.
-fn comment_above(path: &Path, text: &str, (old, new): (&str, &str), task: &str) -> Option<String> {
-    // The line that the task names, and not the one before it.
-    let named = |line: &str| words_of(line).any(|word| word.len() > 2 && words_of(task).any(|other| other == word));
-    let behind = text.split_once(old).map(|(_, behind)| behind.trim_start_matches('\n'))?;
-    if old.starts_with("#!") || old.starts_with("<?") || !named(old) || named(behind.lines().next().unwrap_or_default())
-    {
-        return None;
-    }
-    let task = task.to_lowercase();
-    let asks = task.contains("comment") && [" above ", " before "].iter().any(|word| task.contains(word));
-    let is_comment = comment_of(path).filter(|_| asks)?;
-    let first = old.trim_end();
-    let comment = new.strip_prefix(first)?.strip_prefix('\n')?;
-    if first.trim().is_empty() || first.contains('\n') || comment.trim().is_empty() || !comment.lines().all(is_comment)
-    {
-        return None;
-    }
-    let indent = &first[..first.len() - first.trim_start().len()];
-    let moved: String = comment.lines().map(|line| format!("{indent}{}\n", line.trim_start())).collect();
-    Some(moved + old)
-}
-
-fn words_of(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !is_part(c)).filter(|word| !word.is_empty())
 }
 
 /// Returns the whole lines to remove where their text alone was to be replaced by nothing, with an empty line if they leave
@@ -214,13 +101,19 @@ pub(super) fn keeps_what_goes(path: &Path, (old, new): (&str, &str), task: &str)
     // `Remove the setting debug from c.json`: a key whose value alone is another.
     let mut words = goes.split_whitespace().skip_while(|word| OF_NAMES.split(' ').any(|of| of == *word));
     let name = words.next().map(|word| word.trim_matches(QUOTES)).filter(|word| word.chars().all(is_part));
-    let is_all = words.next().is_none_or(|next| matches!(next, "from" | "in"));
+    // Nothing may be said of it but the file: `that are there twice`, `below 100`.
+    let rest: Vec<&str> = words.collect();
+    let is_all = matches!(rest[..], [] | ["from" | "in", _]);
+    let value = |text: &'_ str| text.split_once([':', '=']).map(|(_, value)| value.to_owned()).unwrap_or_default();
+    let (had, has) = (value(old), value(new));
+    let is_less =
+        words_of(&has).next().is_some() && words_of(&has).all(|word| words_of(&had).any(|other| other == word));
     let key = |text: &str| {
         let (key, value) = text.trim().split_once([':', '='])?;
         let key = key.trim().trim_matches(['"', '\'']).to_owned();
         (bare(text, &[]).len() == 1 && !value.trim().is_empty()).then_some(key)
     };
-    is_all && name.is_some() && key(old).as_deref() == name && key(new).as_deref() == name
+    is_all && !is_less && name.is_some() && key(old).as_deref() == name && key(new).as_deref() == name
 }
 
 /// Removes every line of the kind that the task names, `the lines that begin with X`, where an edit removes X; `None` for
@@ -256,27 +149,6 @@ pub(super) fn lines_of_a_kind(text: &str, (old, new): (&str, &str), task: &str) 
         at += line.len();
     }
     (!replaced.places.is_empty()).then_some(replaced)
-}
-
-fn is_docstring(text: &str) -> bool {
-    let text = text.trim();
-    ["\"\"\"", "'''"].iter().any(|quote| {
-        text.len() >= 2 * quote.len()
-            && text.starts_with(quote)
-            && text.ends_with(quote)
-            && text.matches(quote).count() == 2
-    })
-}
-
-/// Returns what tells whether a line of a file of this ending is a comment; `None` where it is not known.
-fn comment_of(path: &Path) -> Option<impl Fn(&str) -> bool> {
-    let begins: &[&str] = match path.extension()?.to_str()? {
-        "rs" | "js" | "mjs" | "cjs" | "jsx" | "ts" | "tsx" | "go" | "c" | "h" | "cc" | "cpp" | "hpp" | "java"
-        | "kt" | "swift" | "scala" | "php" | "cs" => &["//", "/*", "* ", "*/"],
-        "py" | "sh" | "bash" | "rb" | "yaml" | "yml" | "toml" | "pl" | "r" => &["#"],
-        _ => return None,
-    };
-    Some(move |line: &str| begins.iter().any(|begin| line.trim_start().starts_with(begin)))
 }
 
 /// Bytes of the lines of one place up to which it is asked about.
@@ -345,43 +217,6 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_keeps_the_code_that_it_is_about() {
-        let kept = |name: &str, old: &str, new: &str| with_its_code(Path::new(name), old, new);
-        assert_eq!(kept("a.rs", "pub fn a() {\n", "/// A.\n").as_deref(), Some("/// A.\npub fn a() {\n"));
-        assert_eq!(kept("a.js", "f();", "// Calls f.").as_deref(), Some("// Calls f.\nf();"));
-        assert_eq!(
-            kept("a.py", "    def f(self):\n        return 1\n", "\"\"\"Returns one.\"\"\"").as_deref(),
-            Some("    def f(self):\n        \"\"\"Returns one.\"\"\"\n        return 1\n")
-        );
-        assert_eq!(kept("a.py", "class A:", "    '''A.'''").as_deref(), Some("class A:\n    '''A.'''"));
-        assert_eq!(kept("a.sh", "#!/bin/sh\nls\n", "# Lists.\n").as_deref(), Some("#!/bin/sh\n# Lists.\nls\n"));
-        // Code that becomes a comment, code, comments for comments, and languages without a known comment.
-        assert_eq!(kept("a.rs", "a();\n", "// a();\n"), None);
-        assert_eq!(kept("a.rs", "a();\n", "// A.\nb();\n"), None);
-        assert_eq!(kept("a.rs", "// A.\n", "// B.\n"), None);
-        assert_eq!(kept("a.md", "a\n", "# B\n"), None);
-        assert_eq!(kept("a.rs", "a();\n", ""), None);
-    }
-
-    #[test]
-    fn a_comment_stands_above_its_line_where_the_task_asks_for_that() {
-        let text = "a;\nasync function f() {\n  x;\n}\n";
-        assert_eq!(from_line_start(text, "function f() {\n"), Some("async function f() {\n"));
-        for (text, old) in [("a;\nb;\n", ";"), ("x = 1  # an\n", "# an"), ("p * 2", "* 2"), ("c: \"#fff\"", "#fff")] {
-            assert_eq!(from_line_start(text, old), None, "{old}");
-        }
-        let text = "import os\n\n  function fun() {\n    x();\n";
-        let above = |old: &str, new: &str, task: &str| comment_above(Path::new("a.js"), text, (old, new), task);
-        let (old, new) = ("  function fun() {\n", "  function fun() {\n    // Does f.\n    // More.\n");
-        let moved = "  // Does f.\n  // More.\n  function fun() {\n";
-        assert_eq!(above(old, new, "Add a comment above fun.").as_deref(), Some(moved));
-        assert_eq!(above(old, new, "Add a comment to fun."), None);
-        assert_eq!(above(old, "  function fun() {\n    x();\n", "Add a comment above fun."), None);
-        // A comment below the line before it stands where it should.
-        assert_eq!(above("import os\n", "import os\n// Does f.\n", "Add a comment above the function fun."), None);
-    }
-
-    #[test]
     fn removed_lines_leave_no_empty_line() {
         let text = "a\n  f(1);\nb\n\nc\nd\n\ne\n";
         assert_eq!(whole_lines(text, "f(1);", ""), Some("  f(1);\n"));
@@ -393,26 +228,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_task_for_a_comment_keeps_what_a_comment_replaces() {
-        let written = |path: &str, old: &str, new: &str, task: &str| {
-            let text = format!("a\n{old}\nb\n");
-            commented(Path::new(path), &text, (old, new), task).map(|(_, new)| new)
-        };
-        let (old, new) = ("os.system('rm x')", "# disabled: unsafe call");
-        assert!(written("a.py", old, new, "Add a comment about the call of system to a.py.").is_some());
-        for task in [
-            "Disable the call of os.system in a.py and leave a comment.",
-            "Take out the unsafe call in a.py, with a comment why.",
-            "Comment out the call in a.py.",
-            "Turn the call in a.py into a note.",
-        ] {
-            assert_eq!(written("a.py", old, new, task), None, "{task}");
-        }
-        assert_eq!(written("m.js", "  / 2;", "  * 2;", "Multiply instead of dividing in m.js."), None);
-    }
-
-    #[test]
     fn what_the_task_removes_does_not_stay_in_another_form() {
+        let part = ("colors: [a, b, a]", "colors: [a, b]");
+        assert!(!keeps_what_goes(Path::new("c.yaml"), part, "Remove colors from c.yaml."));
+        for task in ["Remove colors from c.yaml that are there twice.", "Drop colors in c.yaml below 100."] {
+            assert!(!keeps_what_goes(Path::new("c.yaml"), ("colors: 1", "colors: 2"), task), "{task}");
+        }
+        assert!(keeps_what_goes(Path::new("c.yaml"), ("colors: 1", "colors: 2"), "Remove colors from c.yaml."));
         let keeps = |name: &str, old: &str, new: &str, task: &str| keeps_what_goes(Path::new(name), (old, new), task);
         let yaml = ("  cache:\n    image: x\n", "  # cache:\n  #   image: x\n");
         assert!(keeps("c.yaml", yaml.0, yaml.1, "Remove the service cache from c.yaml."));
