@@ -66,6 +66,7 @@ impl<'a> Answers<'a> {
                         })
                     });
         for effect in effects {
+            self.note_written(effect, folders);
             let (path, below) = match effect {
                 Effect::Delete(path) | Effect::DeleteTree(path) => {
                     let at = |folder| self.paths.unfollowed(folder, Path::new(path));
@@ -80,6 +81,16 @@ impl<'a> Answers<'a> {
                 if let Ok(resolved) = self.paths.resolve(folder, Path::new(path)) {
                     self.made.make(resolved.absolute, below);
                 }
+            }
+        }
+    }
+
+    // Files that the command writes: one of them may be what another part would start.
+    fn note_written(&self, effect: &Effect, folders: &[RelPath]) {
+        let (Effect::Write(path) | Effect::WriteTree(path)) = effect else { return };
+        for folder in folders {
+            if let Ok(resolved) = self.paths.resolve(folder, Path::new(path)) {
+                self.made.write(resolved.absolute);
             }
         }
     }
@@ -253,6 +264,7 @@ impl CommandRules for Answers<'_> {
     }
 
     fn check(&self, effect: &Effect, folders: &[RelPath]) -> Result<(), Denial> {
+        self.note_written(effect, folders);
         self.paths.effect(effect, folders)
     }
 

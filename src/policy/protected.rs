@@ -80,18 +80,22 @@ const PROTECTED: [&str; 7] = [
      .tabnine .copilot .amp .factory .crush .crush.json crush.json crush.md .rules warp.md .warp .qoder .codebuddy codebuddy.md .iflow iflow.md \
      replit.md .sourcegraph",
     // Package managers, version managers and build tools, for what they load before all else.
-    ".npmrc bunfig.toml .pnp.cjs .pnp.loader.mjs .buckconfig .python-version .python-versions .rvmrc .rbenv-vars hk.pkl .pypirc .pip pip.conf pip.ini .condarc .gemrc .bazelrc .bazeliskrc .bazelversion .jvmopts .mill-jvm-opts .mill-opts directory.build.rsp .sbtopts .sbtrc .pnpmfile.cjs .pnpmfile.mjs .tool-versions .mise .miserc.toml \
+    ".npmrc bunfig.toml .pnp.cjs .pnp.loader.mjs .buckconfig .python-version .python-versions .rvmrc .rbenv-vars hk.pkl .pypirc .pip pip.conf pip.ini .condarc .gemrc .bazelrc .bazeliskrc .bazelversion .jvmopts .mill-jvm-opts .mill-opts directory.build.rsp .sbtopts .sbtrc .pnpmfile.cjs .pnpmfile.mjs .tool-versions .mise .miserc.toml .corepack.env \
      .rtx.toml sitecustomize.py usercustomize.py .wgetrc .curlrc",
     // Shells, and what reads the environment from a directory.
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .bashenv .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .mkshrc \
      .cshrc .tcshrc .login .logout .inputrc .direnvrc .direnv .devbox devbox.json shell.nix default.nix flake.nix flake.lock devenv.nix devenv.yaml devenv.lock .autoenv.zsh .autoenv .screenrc .tmux.conf",
     // Interpreters and debuggers.
-    ".gdbinit .gdbearlyinit .perldb .byebugrc .jdbrc jupyter_server_config.py jupyter_config.py jupyter_notebook_config.py jupyter_lab_config.py jupyter_server_config.json .psysh.php .lldbinit .pdbrc .pdbrc.py .pythonrc .pythonstartup .irbrc .pryrc .psqlrc .sqliterc .rprofile .renviron .ghci .iex.exs .erlang .noderc \
+    ".gdbinit .gdbearlyinit .perldb .byebugrc .jdbrc _irbrc $irbrc irbrc .luarc.json .lazy.lua .solargraph.yml .psysh.php .lldbinit .pdbrc .pdbrc.py .pythonrc .pythonstartup .irbrc .pryrc .psqlrc .sqliterc .rprofile .renviron .ghci .iex.exs .erlang .noderc \
      .octaverc .ocamlinit .proverc .pdm-python",
 ];
 
 /// Beginnings and endings of more such names.
-const KINDS: [(&str, &str); 34] = [
+const KINDS: [(&str, &str); 38] = [
+    (".renovaterc.", ""),
+    ("jupyter_", "config.py"),
+    ("jupyter_", "config.json"),
+    ("jupyter_", "config.d"),
     (".aider", ""),
     (".huskyrc.", ""),
     ("husky.config.", ""),

@@ -199,15 +199,18 @@ fn is_below(url: &Url, folder: &str) -> bool {
 }
 
 fn is_at_or_below(url: &Url, folder: &str) -> bool {
-    let folder = folder.trim_matches('/');
-    let fold = |parts: Vec<Vec<u8>>| parts.into_iter().map(|part| part.to_ascii_lowercase()).collect::<Vec<_>>();
     // Servers merge slashes, and cut what is behind `;` and dots at the end of a name.
     let plain = |part: Vec<u8>| {
         let part = part.split(|byte| *byte == b';').next().unwrap_or_default();
         part.trim_ascii().iter().rposition(|byte| *byte != b'.').map_or_else(Vec::new, |last| part[..=last].to_vec())
     };
-    let path = segments(url.path()).into_iter().map(plain).filter(|part| !part.is_empty()).collect();
-    folder.is_empty() || fold(path).starts_with(&fold(segments(folder)))
+    // To some `..;` is a step up: which of the parts is meant is not known.
+    let is_unclear = |part: &Vec<u8>| part.starts_with(b"..") && plain(part.clone()).is_empty();
+    let path = segments(url.path());
+    let folded = |parts: Vec<Vec<u8>>| -> Vec<Vec<u8>> {
+        parts.into_iter().map(|part| plain(part).to_ascii_lowercase()).filter(|part| !part.is_empty()).collect()
+    };
+    path.iter().any(is_unclear) || folded(path).starts_with(&folded(segments(folder)))
 }
 
 fn decode(text: &str) -> Vec<u8> {

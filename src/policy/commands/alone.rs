@@ -9,7 +9,7 @@ use crate::policy::programs::{self, Word, begins_like_an_option};
 use crate::policy::rules::Rule;
 
 /// Programs that run what is in the files they are given, whatever their options are.
-const RUN_FILES: &str = "perl m4 gdb lldb vim vi nvim ex emacs";
+const RUN_FILES: &str = "perl perl5 m4 gdb lldb vim vi view rvim rview vimdiff gvim nvim ex emacs";
 
 /// Judges a program without a table: the rule lists options and operands.
 pub(super) fn judge(cx: Context<'_>, rule: &Rule<CommandRule>, words: &[Word]) -> Result<Out, Denial> {
@@ -121,17 +121,24 @@ fn operand(call: &mut Call<'_>, kind: Option<OperandKind>, word: &Word) -> Resul
 }
 
 // Some programs take an address where others take a file, read `%2e` in a name as a dot, expand patterns themselves, or take
-// several paths in one word.
-fn names_a_file(call: &Call<'_>, text: &str) -> Result<(), String> {
-    if is_address(text) {
+// several paths in one word. That a file of that name is there says nothing: who may write could have made it.
+fn names_a_file(call: &mut Call<'_>, text: &str) -> Result<(), String> {
+    let is_host = text.starts_with("github.com/") && !matches!(call.node("github.com"), Ok(Some(_)));
+    if is_address(text) || is_host {
         return Err(format!("`{text}` is an address, not a file"));
     }
     let is_encoded = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
-    let is_compound = text.contains([':', '|', '*', '?', '[', '{']) || text.contains("=/") || text.contains("=.");
-    if text.split('%').skip(1).any(is_encoded) || is_compound && !matches!(call.node(text), Ok(Some(_))) {
+    if text.split('%').skip(1).any(is_encoded) || text.contains([':', '|', ',', ';', '=']) {
         return Err(format!("`{text}` may stand for another name, or for more than one"));
     }
-    Ok(())
+    if !text.contains(['*', '?', '[', '{']) {
+        return Ok(());
+    }
+    // `app/[id]/page.tsx` is a file, and to some programs a pattern as well.
+    match call.node(text) {
+        Ok(Some(_)) => call.pattern(text, false, false).map_err(|denial| denial.reason),
+        Ok(None) | Err(_) => Err(format!("`{text}` may stand for another name, or for more than one")),
+    }
 }
 
 /// Tells whether a rule says that a program without a table only reads its paths.

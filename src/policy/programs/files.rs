@@ -12,7 +12,7 @@ use crate::policy::paths::{Place, walk};
 
 const COPY: &str = "-a,--archive --attributes-only -b --backup=?D --copy-contents -d --debug -f,--force -i,--interactive -H -l,--link \
     -L,--dereference -n,--no-clobber -P,--no-dereference -p --preserve=?D --no-preserve=D --parents -R,--recursive -r --reflink=?D \
-    --remove-destination --sparse=D --strip-trailing-slashes -s,--symbolic-link -S,--suffix=D -t,--target-directory=D \
+    --remove-destination --sparse=D --strip-trailing-slashes -s,--symbolic-link -S,--suffix=D -t,--target-directory=L \
     -T,--no-target-directory -u --update=?D -v,--verbose -x,--one-file-system -Z --context=?D --keep-directory-symlink --help --version \
     --exchange --no-copy -m,--mode=D -o,--owner=D -g,--group=D -D -C,--compare";
 
@@ -38,7 +38,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         names: "install ginstall",
-        options: "-d,--directory -m,--mode=D -v,--verbose -p -D -t,--target-directory=D -T,--no-target-directory -C,--compare -b -S,--suffix=D !-o,--owner=D !-g,--group=D !-s,--strip !!--strip-program=D",
+        options: "-d,--directory -m,--mode=D -v,--verbose -p -D -t,--target-directory=L -T,--no-target-directory -C,--compare -b -S,--suffix=D !-o,--owner=D !-g,--group=D !-s,--strip !!--strip-program=D",
         operands: Operands::Special,
         writes_nothing: false,
         special: Some(install),
@@ -91,7 +91,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         names: "ln",
-        options: "-s,--symbolic -f,--force -n,--no-dereference -i,--interactive -r,--relative -v,--verbose -t,--target-directory=D -T,--no-target-directory -L,--logical -P,--physical -b -S,--suffix=D --backup=?D -d -F --help --version",
+        options: "-s,--symbolic -f,--force -n,--no-dereference -i,--interactive -r,--relative -v,--verbose -t,--target-directory=L -T,--no-target-directory -L,--logical -P,--physical -b -S,--suffix=D --backup=?D -d -F --help --version",
         operands: Operands::Special,
         writes_nothing: false,
         special: Some(link),

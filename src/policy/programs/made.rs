@@ -17,6 +17,8 @@ struct MadeBy {
     paths: Vec<(usize, PathBuf, bool)>,
     /// Part, and a path that it removes or moves away.
     removed: Vec<(usize, PathBuf)>,
+    /// Files that the command writes, and directories below which it may write any.
+    written: Vec<PathBuf>,
     met: bool,
 }
 
@@ -29,7 +31,8 @@ impl Made {
     pub(crate) fn again(&self) -> bool {
         let mut inner = self.inner();
         inner.part = 0;
-        std::mem::take(&mut inner.met) && !(inner.paths.is_empty() && inner.removed.is_empty())
+        std::mem::take(&mut inner.met)
+            && !(inner.paths.is_empty() && inner.removed.is_empty() && inner.written.is_empty())
     }
 
     /// Begins the next part.
@@ -53,6 +56,21 @@ impl Made {
         if !inner.removed.contains(&entry) {
             inner.removed.push(entry);
         }
+    }
+
+    /// Notes a file that the command writes, or a directory below which it does.
+    pub(crate) fn write(&self, path: PathBuf) {
+        let mut inner = self.inner();
+        if !inner.written.contains(&path) {
+            inner.written.push(path);
+        }
+    }
+
+    /// Tells whether the command writes this path, or one below it.
+    pub(crate) fn is_written(&self, path: &Path) -> bool {
+        let mut inner = self.inner();
+        inner.met = true;
+        inner.written.iter().any(|written| written.starts_with(path))
     }
 
     /// Tells whether another part may remove what is at this path.

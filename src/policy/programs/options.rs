@@ -73,6 +73,7 @@ impl Call<'_> {
             return self.rest(spec, rest).map(|()| words.len());
         }
         let is_attached = attached.is_some();
+        self.read_in_two_ways(spec, name, attached.as_ref())?;
         let value = self.value(table, spec, (name, attached), words, &mut at)?;
         self.option(spec, name, value)?;
         let end = match is_attached && table.style != Style::Last {
@@ -135,7 +136,9 @@ impl Call<'_> {
         self.unknown = true;
         self.note(name.to_owned(), attached.clone());
         attached.iter().try_for_each(|value| self.no_response_file(value))?;
-        if let Some(value) = attached.filter(|value| !value.text.is_empty()) {
+        if let Some(mut value) = attached.filter(|value| !value.text.is_empty()) {
+            // `--output==FILE` is `FILE` to some programs.
+            value.text = value.text.trim_start_matches('=').to_owned();
             self.out.effects.push(Effect::Read(value.text.clone()));
             self.out.effects.push(Effect::Write(value.text));
         }
@@ -216,11 +219,24 @@ impl Call<'_> {
                 let denial = self.deny(format!("`{}`: the text after `{name}` may be more options", word.text));
                 return Err(denial.hint(format!("write `{name}` and its value apart")));
             }
+            self.read_in_two_ways(spec, &name, attached.as_ref())?;
             let value = self.value(table, spec, (&name, attached), words, &mut at)?;
             self.option(spec, &name, value)?;
             return self.further_values(spec, &name, words, at);
         }
         Ok(at)
+    }
+
+    // `-o=FILE`, `--output==FILE`: to some parsers (clap, argparse, pflag) the value is `FILE`, to others `=FILE`.
+    fn read_in_two_ways(&mut self, spec: &Spec, name: &str, attached: Option<&Word>) -> Result<(), Denial> {
+        let other = attached.and_then(|value| Some((value.text.strip_prefix('=')?.trim_start_matches('='), value)));
+        let Some((other, value)) = other.filter(|(other, _)| !other.is_empty()) else { return Ok(()) };
+        if matches!(spec.kind, 'D' | 'N' | 'A' | '{') {
+            self.note(spec.names[0].to_owned(), Some(Word { text: other.to_owned(), literal: value.literal }));
+            return Ok(());
+        }
+        let denial = self.deny(format!("the value of `{name}` is `{other}` or `={other}`: programs differ"));
+        Err(denial.hint(format!("write `{name}` and `{other}` as two words")))
     }
 
     // `head -5c FILE` is an old way to write `-c 5`: there the letters after the digits take no value.

@@ -91,9 +91,9 @@ fn rg_search(call: &mut Call<'_>, files: &[Word]) -> Result<(), Denial> {
     let hidden = unrestricted > 1 || call.has("-.");
     let ignored = unrestricted > 0 || call.found.iter().any(|found: &Found| found.name.starts_with("--no-ignore"));
     let globs = [call.values("-g"), call.values("--iglob")].concat();
-    // Comments and empty lines of an ignore file select nothing, and a backslash changes the next character.
+    // Comments and empty lines of an ignore file select nothing, a backslash changes the next character, and `-g=*.rs` is `*.rs`.
     let unclear = |text: &str| {
-        text.starts_with('#')
+        text.starts_with(['#', '='])
             || text.contains('\\')
             || text.ends_with(char::is_whitespace)
             || text.trim_start_matches('!').trim_matches('/').is_empty()

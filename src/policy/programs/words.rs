@@ -209,13 +209,17 @@ impl Call<'_> {
         }
     }
 
-    /// Notes a dotted name of a module as the file and the directory that it stands for.
+    /// Notes a dotted name, of a module or of what is in it, as the files and directories that it may stand for.
     pub(super) fn module(&mut self, name: &str) {
-        let path = name.replace('.', "/");
-        let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_.".contains(c));
-        if is_name && !path.starts_with('/') {
-            self.out.effects.push(Effect::Read(format!("{path}.py")));
-            self.looks_at(&path);
+        if name.contains('/') {
+            return;
+        }
+        let ends = name.match_indices('.').map(|(end, _)| end).chain([name.len()]);
+        for path in ends.filter(|end| *end > 0).map(|end| name[..end].replace('.', "/")) {
+            if !path.starts_with('/') {
+                self.out.effects.push(Effect::Read(format!("{path}.py")));
+                self.looks_at(&path);
+            }
         }
     }
 
@@ -346,6 +350,17 @@ impl Call<'_> {
     pub(crate) fn may_be_made(&self, path: &str) -> Result<bool, Denial> {
         for folder in self.cx.folders {
             if self.cx.made.may_be_directory(&self.cx.paths.resolve(folder, Path::new(path))?.absolute) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Tells whether a path is in the workspace, or the command itself writes it.
+    pub(crate) fn is_there(&self, path: &str) -> Result<bool, Denial> {
+        for folder in self.cx.folders {
+            let resolved = self.cx.paths.resolve(folder, Path::new(path))?;
+            if resolved.node.is_some() || self.cx.made.is_written(&resolved.absolute) {
                 return Ok(true);
             }
         }

@@ -191,6 +191,11 @@ fn go(call: &mut Call<'_>) -> Result<(), Denial> {
             }
         } else if path.split('/').any(|part| part == "..") || path.ends_with(".go") || call.node(path)?.is_some() {
             call.read(&Word::literal(path));
+        } else {
+            // `MODULE/dir` is a directory of the module, whatever its name is.
+            for (slash, _) in path.match_indices('/') {
+                call.looks_at(&path[slash + 1..]);
+            }
         }
     }
     Ok(())

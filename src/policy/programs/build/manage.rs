@@ -23,7 +23,7 @@ pub(super) const TABLES: &[Table] = &[Table {
                 --shuffle=*D --timing --durations=D --enable-faulthandler --no-faulthandler -t,--top-level-directory=R -p,--pattern=X --no-logs \
                 !--pdb !--testrunner=P"
             ),
-            special: Some(settings),
+            special: Some(labels),
             ..TOOL
         },
         Table {
@@ -53,6 +53,12 @@ pub(super) fn manage(call: &mut Call<'_>) -> Result<(), Denial> {
     call.name = format!("{} {}", script.text, verb.text);
     call.found.clear();
     call.apply(table, rest)
+}
+
+// Directories, and dotted names of modules and what is in them.
+fn labels(call: &mut Call<'_>) -> Result<(), Denial> {
+    call.operands.clone().iter().for_each(|word| call.module(&word.text));
+    settings(call)
 }
 
 // Settings are a module by its dotted name.

@@ -24,6 +24,9 @@ const PYTEST: Table = Table {
 
 fn pytest(call: &mut Call<'_>) -> Result<(), Denial> {
     warnings(call)?;
+    if call.has("--pyargs") {
+        call.operands.clone().iter().for_each(|word| call.module(&word.text));
+    }
     for report in call.values("--cov-report") {
         // `html:FOLDER`; `term:skip-covered` writes nothing.
         if let Some((kind, path)) = report.text.split_once(':')
@@ -339,7 +342,10 @@ fn module_alone(call: &mut Call<'_>) -> Result<(), Denial> {
     warnings(call)?;
     let module = call.out.starts.first().and_then(|words| words.first());
     match module {
-        Some(module) if call.is_open() || module.literal && named(MODULES, &module.text) => Ok(()),
+        Some(_) if call.is_open() => Ok(()),
+        Some(module) if module.literal && named(MODULES, &module.text) => {
+            super::scripts::module_is_installed(call, &module.text)
+        }
         Some(module) => Err(call.deny(format!("the module `{}` is not listed", module.text))),
         None => Err(call.deny("without `-m` it runs any script")),
     }

@@ -29,9 +29,9 @@ fn tests(call: &mut Call<'_>) -> Result<(), Denial> {
 // A launcher runs a file of that name, or a directory with a `__main__.py`, in place of the installed program.
 pub(super) fn installed(call: &mut Call<'_>) -> Result<(), Denial> {
     let Some(name) = call.operands.first().map(|word| word.text.clone()) else { return Ok(()) };
-    let is_package = call.node(&format!("{name}/__main__.py"))?.is_some();
-    if is_package || call.node(&name)?.is_some_and(|node| node != Node::Dir) {
-        return Err(call.deny(format!("`{name}` is in the workspace, and would run in place of an installed program")));
+    let is_package = call.is_there(&format!("{name}/__main__.py"))?;
+    if is_package || call.node(&name)? != Some(Node::Dir) && call.is_there(&name)? {
+        return Err(in_its_place(call, &name));
     }
     Ok(())
 }
@@ -39,9 +39,24 @@ pub(super) fn installed(call: &mut Call<'_>) -> Result<(), Denial> {
 // What an option names is started: a file or directory of the workspace before an installed interpreter or compiler.
 pub(super) fn names_installed(call: &Call<'_>, option: &str) -> Result<(), Denial> {
     for program in call.values(option) {
-        if call.node(&program.text)?.is_some() {
-            return Err(call.deny(format!("`{}` is a file of the workspace, which it would start", program.text)));
+        if call.is_there(&program.text)? {
+            return Err(in_its_place(call, &program.text));
         }
     }
     Ok(())
+}
+
+// Python looks for a module in the current directory first.
+pub(super) fn module_is_installed(call: &Call<'_>, module: &str) -> Result<(), Denial> {
+    let path = module.replace('.', "/");
+    for file in [".py", "/__init__.py", "/__main__.py"] {
+        if call.is_there(&format!("{path}{file}"))? {
+            return Err(in_its_place(call, module));
+        }
+    }
+    Ok(())
+}
+
+fn in_its_place(call: &Call<'_>, name: &str) -> Denial {
+    call.deny(format!("`{name}` is in the workspace, and would run in place of an installed program"))
 }

@@ -34,7 +34,8 @@ fn expands(text: &str) -> bool {
 /// Refuses words that a launcher which is a script of the shell may evaluate once more, as that of Maven 4 does.
 /// Source: apache/maven#11978.
 pub(super) fn refuse_expansions(call: &Call<'_>) -> Result<(), Denial> {
-    match call.words.iter().find(|word| expands(&word.text)) {
+    let is_code = |text: &str| expands(text) || text.contains('"') || text.ends_with('\\');
+    match call.words.iter().find(|word| is_code(&word.text)) {
         Some(word) => Err(call.code(format!("a shell may take `{}` for more than text", word.text))),
         None => Ok(()),
     }
