@@ -29,6 +29,8 @@ const PROMPT: &str = "Say hello to {{ item.line }}";
 /// A directory with lists, and how the program is started in it.
 struct Place {
     folder: tempfile::TempDir,
+    /// Outside of the workspace: where repositories are cloned.
+    _cache: tempfile::TempDir,
     environment: BTreeMap<String, String>,
     program: PathBuf,
     server: Server,
@@ -38,8 +40,10 @@ impl Place {
     fn make(options: &Options) -> Result<Place, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let server = Server::start(conversation::one_answer());
-        let environment = peers::own(folder.path(), server.port, "", &[]).environment;
-        let place = Place { folder, environment, program: options.program.clone(), server };
+        let mut environment = peers::own(folder.path(), server.port, "", &[]).environment;
+        let cache = tempfile::tempdir().map_err(|error| error.to_string())?;
+        environment.insert("XDG_CACHE_HOME".to_owned(), cache.path().display().to_string());
+        let place = Place { folder, _cache: cache, environment, program: options.program.clone(), server };
         place.list("few.txt", FEW)?;
         // What a program finds out at its first start on a machine is not what a run costs.
         place.batch("few.txt", &["-q", "--limit", "1", "--out", "first"])?;
