@@ -180,6 +180,11 @@ impl<'a> Agent<'a> {
         &self.account
     }
 
+    /// Warns of the files that the run leaves broken.
+    pub fn warn_of_fault(&self) {
+        self.invoker.warn_of_fault(self.emit);
+    }
+
     /// Ends the conversation and returns its account.
     pub fn into_account(self) -> Account {
         self.account
@@ -375,7 +380,6 @@ impl<'a> Agent<'a> {
         if turn.stop == Stop::Length {
             (self.emit)(Event::Warning { message: "the answer was cut by the output limit".into() });
         }
-        self.invoker.warn_of_fault(self.emit);
         self.transcript.turn(turn.message, Vec::new());
         // If nothing is done after the question either, that reply is about the question; the answer to the task came
         // before it.
@@ -477,10 +481,7 @@ impl<'a> Agent<'a> {
         self.transcript.turn(message, answers);
         match (end, misfit) {
             (Some(stopped), _) => Err(stopped),
-            (None, _) if is_answered => {
-                self.invoker.warn_of_fault(self.emit);
-                Ok(TurnOutcome::Answer(text))
-            }
+            (None, _) if is_answered => Ok(TurnOutcome::Answer(text)),
             (None, Some(problem)) => Ok(TurnOutcome::Misfit(problem)),
             (None, None) => Ok(TurnOutcome::Continue),
         }

@@ -1,6 +1,7 @@
 //! Holds what every layer uses: documents that are read strictly and what is wrong with one, digests, JSON in pages, usage, the
 //! user's own files.
 
+pub mod cut;
 pub mod diagnostic;
 pub mod digest;
 pub mod document;

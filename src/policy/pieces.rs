@@ -1,7 +1,7 @@
 //! Recognises pieces of private keys: a range of a file, a match of a search and the context of a diff show lines of a key
 //! without what begins and ends it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 /// How the lines around a private key end, and around one of PGP.
@@ -13,7 +13,7 @@ const LINE_ENDS: [&str; 5] = ["\\n", "%0A", "%0a", "&#10;", "&#xA;"];
 /// The shortest piece that is recognised, in bytes.
 const SHORTEST_PIECE: usize = 16;
 
-/// The most bytes of keys that are remembered; for more, the earlier ones are forgotten.
+/// The most bytes of keys that are remembered; for more, the earliest ones are forgotten.
 const MOST_BYTES: usize = 128 << 10;
 
 /// The same of lines that only look like those of a key.
@@ -45,8 +45,10 @@ pub(super) struct Pieces {
 /// The letters of private keys, without line ends, by the runs of bytes with which a piece of them can begin.
 #[derive(Debug, Default)]
 struct Keys {
-    keys: Vec<String>,
+    keys: VecDeque<String>,
     bytes: usize,
+    /// How many were forgotten: the number of the first one that is known.
+    forgotten: usize,
     beginnings: HashMap<[u8; SHORTEST_PIECE], Vec<(usize, usize)>>,
 }
 
@@ -151,27 +153,52 @@ impl Keys {
         if key.len() < SHORTEST_PIECE || key.len() > most || is_known() {
             return;
         }
-        if self.bytes + key.len() > most {
-            *self = Keys::default();
+        while self.bytes + key.len() > most {
+            self.forget_the_oldest();
         }
-        for (at, window) in key.as_bytes().windows(SHORTEST_PIECE).enumerate() {
-            let places = self.beginnings.entry(window.try_into().expect("a window has this length")).or_default();
+        let number = self.forgotten + self.keys.len();
+        for (at, window) in windows(key) {
+            let places = self.beginnings.entry(window).or_default();
             if places.len() < MOST_ALIKE {
-                places.push((self.keys.len(), at));
+                places.push((number, at));
             }
         }
         self.bytes += key.len();
-        self.keys.push(key.to_owned());
+        self.keys.push_back(key.to_owned());
+    }
+
+    fn forget_the_oldest(&mut self) {
+        let Some(key) = self.keys.pop_front() else { return };
+        for (_, window) in windows(&key) {
+            if let Some(places) = self.beginnings.get_mut(&window) {
+                places.retain(|(number, _)| *number != self.forgotten);
+                if places.is_empty() {
+                    self.beginnings.remove(&window);
+                }
+            }
+        }
+        self.forgotten += 1;
+        self.bytes -= key.len();
     }
 
     /// Returns how many of the first bytes are a piece of a key; 0 if too few are.
     fn longest(&self, bytes: &[u8]) -> usize {
         let places = bytes.first_chunk().and_then(|beginning| self.beginnings.get(beginning));
         let alike = |(key, at): &(usize, usize)| {
-            self.keys[*key].as_bytes()[*at..].iter().zip(bytes).take_while(|(known, byte)| known == byte).count()
+            self.keys[*key - self.forgotten].as_bytes()[*at..]
+                .iter()
+                .zip(bytes)
+                .take_while(|(known, byte)| known == byte)
+                .count()
         };
         places.into_iter().flatten().map(alike).max().unwrap_or(0)
     }
+}
+
+/// Returns the beginnings of all pieces of a key, with where they are.
+fn windows(key: &str) -> impl Iterator<Item = (usize, [u8; SHORTEST_PIECE])> {
+    let windows = key.as_bytes().windows(SHORTEST_PIECE);
+    windows.enumerate().map(|(at, window)| (at, window.try_into().expect("a window has this length")))
 }
 
 /// Tells whether a text has what stands around a private key.

@@ -6,7 +6,7 @@
 //! reverses is not recognised.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
@@ -24,6 +24,9 @@ const PLACEHOLDER: &str = r"\[redacted:(?-u:[A-Za-z0-9_.-]{1,200})\]";
 
 /// The longest private key that is waited for while a text is streamed.
 const LONGEST_KEY: usize = 16 << 10;
+
+/// How much of a text is looked at together for pieces of keys, in bytes: less than what is remembered of such.
+const WINDOW: usize = 128 << 10;
 
 /// What counts as a secret in a run, and the placeholder of each that was met.
 #[derive(Debug)]
@@ -45,6 +48,8 @@ pub struct Secrets {
 struct Met {
     of_text: HashMap<String, String>,
     of_placeholder: HashMap<String, Origin>,
+    /// Those of an earlier run that the conversation continues: what they stand for is not known.
+    earlier: HashSet<String>,
 }
 
 /// What a placeholder stands for.
@@ -141,19 +146,20 @@ impl Secrets {
         })
     }
 
-    /// Masks secrets in a text that the model is to read, and counts the places.
+    /// Masks secrets in a text that the model is to read, and counts the places. It may be a part of something, so what
+    /// looks like lines of a private key counts.
     pub fn mask<'t>(&self, text: &'t str) -> (Cow<'t, str>, u64) {
-        self.replaced(text, false)
+        self.replaced(text, false, true)
     }
 
-    /// Masks secrets in a text whose parts may have been masked already: their placeholders stay as they are.
+    /// Masks secrets in such a text whose parts may have been masked already: their placeholders stay as they are.
     pub fn mask_rest<'t>(&self, text: &'t str) -> (Cow<'t, str>, u64) {
-        self.replaced(text, true)
+        self.replaced(text, true, true)
     }
 
     /// Masks secrets in a text that people and logs see: placeholders that are there already stay as they are.
     pub fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        self.replaced(text, true).0
+        self.replaced(text, true, false).0
     }
 
     /// Looks at a text of which only a part may be shown: pieces of its private keys are masked from now on. `is_part`: the
@@ -165,13 +171,33 @@ impl Secrets {
         }
     }
 
-    fn replaced<'t>(&self, text: &'t str, placeholders_stay: bool) -> (Cow<'t, str>, u64) {
+    /// Finds the pieces of private keys in a text. A long part is looked at in windows: what comes later in it may make the
+    /// earlier keys forgotten.
+    fn pieces_in(&self, text: &str, is_part: bool) -> Vec<Range<usize>> {
+        self.notice(text, false);
+        let window = if is_part { WINDOW } else { usize::MAX };
+        let (mut found, mut start) = (Vec::new(), 0);
+        while start < text.len() {
+            let most = text.floor_char_boundary(start.saturating_add(window));
+            let line = text[start..most].rfind('\n').map_or(most, |end| start + end + 1);
+            let end = if most == text.len() { most } else { line };
+            let part = &text[start..end];
+            if is_part {
+                self.notice(part, true);
+            }
+            let pieces = self.pieces.read().unwrap_or_else(PoisonError::into_inner).find(part);
+            found.extend(pieces.into_iter().map(|piece| start + piece.start..start + piece.end));
+            start = end;
+        }
+        found
+    }
+
+    fn replaced<'t>(&self, text: &'t str, placeholders_stay: bool, is_part: bool) -> (Cow<'t, str>, u64) {
         let finder = self.finder();
         let named = |found: regex::Match<'t>| (found.range(), self.kind(finder, text, found.start(), found.as_str()));
         let mut found: Vec<(Range<usize>, Option<Kind<'_>>)> = finder.any.find_iter(text).map(named).collect();
-        self.notice(text, false);
         let whole = found.len();
-        for piece in self.pieces.read().unwrap_or_else(PoisonError::into_inner).find(text) {
+        for piece in self.pieces_in(text, is_part) {
             let after = found[..whole].partition_point(|(at, _)| at.end <= piece.start);
             if found[..whole].get(after).is_none_or(|(at, _)| piece.end <= at.start) {
                 found.push((piece, Some(Kind::Shape("piece"))));
@@ -221,7 +247,15 @@ impl Secrets {
                 Some(Kind::Shape(kind)) => format!("{kind}-{number}"),
                 None => format!("text-{number}"),
             };
-            let taken = |name: &str| met.of_placeholder.contains_key(&format!("[redacted:{name}]"));
+            // Neither one that stands for something, nor a text that itself looks like one.
+            let is_value = matches!(kind, Some(Kind::Value(_)));
+            let taken = |name: &str| {
+                let placeholder = format!("[redacted:{name}]");
+                met.of_placeholder.contains_key(&placeholder)
+                    || met.of_text.contains_key(&placeholder)
+                    || placeholder == text
+                    || !is_value && met.earlier.contains(&placeholder)
+            };
             if !taken(&name) {
                 break format!("[redacted:{name}]");
             }
@@ -269,9 +303,12 @@ impl Secrets {
         end
     }
 
-    /// Notes that the conversation continues an earlier one: what stands for a secret there cannot be put back.
-    pub fn resume(&self) {
+    /// Notes that the conversation continues an earlier one, with this text: what stands for a secret there cannot be put
+    /// back, and its names are not given to other secrets.
+    pub fn resume(&self, text: &str) {
         self.is_resumed.store(true, Ordering::Relaxed);
+        let found = self.finder().placeholder.find_iter(text).map(|found| found.as_str().to_owned());
+        self.met.lock().unwrap_or_else(PoisonError::into_inner).earlier.extend(found);
     }
 
     /// Replaces placeholders of this run by their secrets. `held` is the file as it was when the run began: a secret
@@ -285,10 +322,14 @@ impl Secrets {
         let restored = self.finder().placeholder.replace_all(text, |found: &regex::Captures<'_>| {
             let mut origin = met.of_placeholder.get(&found[0]);
             // What was masked twice, as the answer of an agent is, stands for a placeholder that stands for the secret.
-            while let Some(plain) = origin.filter(|origin| origin.is_plain && !held.contains(&origin.text))
-                && let Some(inner) = met.of_placeholder.get(&plain.text)
-            {
-                origin = Some(inner);
+            let mut last = origin;
+            for _ in 0..met.of_placeholder.len() {
+                let plain = last.filter(|origin| origin.is_plain && !held.contains(&origin.text));
+                let Some(inner) = plain.and_then(|plain| met.of_placeholder.get(&plain.text)) else { break };
+                last = Some(inner);
+            }
+            if last.is_some_and(|last| !last.is_plain) {
+                origin = last;
             }
             match origin {
                 None if held.contains(&found[0]) || !self.is_resumed.load(Ordering::Relaxed) => found[0].to_owned(),
@@ -457,6 +498,7 @@ mod tests {
             r#"{"k":"first line\nsecond line"}"#,
             "first line\nsecond line",
             "first+line%0Asecond+line",
+            "first%20line%0asecond%20line",
         ];
         for text in texts {
             let (masked, count) = mask(&secrets, text.to_owned());
@@ -503,6 +545,65 @@ mod tests {
         assert_eq!(hidden, "[redacted:API_TOKEN] [redacted:text-2] [redacted:text-3]");
         assert_eq!(secrets.restore(&hidden, text).unwrap(), text);
         assert_eq!(mask(&secrets, "[redacted:y]".to_owned()).1, 0, "it is no secret");
+    }
+
+    #[test]
+    fn a_text_that_looks_like_a_placeholder_leads_nowhere_else() {
+        for text in [
+            "[redacted:text-1]",
+            "[redacted:text-2] [redacted:text-1]",
+            "[redacted:text-2] [redacted:text-3] [redacted:text-1]",
+        ] {
+            let secrets = secrets();
+            let hidden = masked(&secrets, text);
+            for held in [text, "", "other"] {
+                assert_eq!(secrets.restore(&hidden, held).unwrap(), text, "{hidden}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_of_an_earlier_run_is_not_given_to_another_secret() {
+        let secrets = secrets();
+        secrets.resume("a [redacted:key-1] b [redacted:API_TOKEN]");
+        let key = format!("sk-{}", "a".repeat(24));
+        let hidden = masked(&secrets, &format!("{key} hunter2-hunter2"));
+        assert_eq!(hidden, "[redacted:key-1-1] [redacted:API_TOKEN]");
+        assert!(secrets.restore("[redacted:key-1]", &key).is_err());
+    }
+
+    #[test]
+    fn a_token_may_stand_behind_letters_that_are_no_part_of_it() {
+        let secrets = secrets();
+        let tokens = [
+            format!("ghp_{}", "aB3d".repeat(9)),
+            format!("sk-{}", "aB3d".repeat(6)),
+            format!("AKIA{}", "A1B2".repeat(4)),
+        ];
+        for token in &tokens {
+            for before in ["\\n", "\\t", "\\u003d", "%3D", "\\x22", "\u{1b}[32m", "_", "x="] {
+                let hidden = masked(&secrets, &format!("{before}{token} b"));
+                assert!(hidden.contains("[redacted:") && !hidden.contains(&token[6..]), "{before}: {hidden}");
+            }
+        }
+        for text in ["risk-management-of-something-long", "task-aaaaaaaaaaaaaaaaaaaaaaaaaaaa", "desk_ghp"] {
+            assert_eq!(masked(&secrets, text), text);
+        }
+    }
+
+    #[test]
+    fn lines_of_a_key_are_masked_in_a_part_of_something_however_much_follows() {
+        let line = |salt: u32| {
+            let bytes = (0..48_u32).map(|at| ((at + salt).wrapping_mul(2_654_435_761) >> 13) as u8);
+            base64::engine::general_purpose::STANDARD.encode(bytes.collect::<Vec<u8>>())
+        };
+        let much: String = (0..12_000).map(|n| line(1_000_000 + n * 48) + "\n").collect();
+        let lines: Vec<String> = (0..8).map(|n| line(n * 48)).collect();
+        let secrets = secrets();
+        let hidden = masked(&secrets, &format!("{}\n{much}", lines.join("\n")));
+        assert!(lines.iter().all(|line| !hidden.contains(line)));
+        // To people a text is shown as it is if nothing was noticed.
+        assert_eq!(secrets_of(&[]).hide(&lines.join("\n")), lines.join("\n"));
     }
 
     #[test]
@@ -583,7 +684,12 @@ mod tests {
         let secrets = secrets();
         let text = "let key = sk-ab; // eyJ [redacted: -----BEGIN ghp_ hunter2\n".repeat(20_000);
         assert_eq!(mask(&secrets, text.clone()).1, 0);
-        let begins = "-----BEGIN PRIVATE KEY-----\n".repeat(40_000);
-        assert_eq!(mask(&secrets, begins).1, 0);
+        let line = "MIIE".repeat(16) + "\n";
+        for begins in
+            ["-----BEGIN PRIVATE KEY-----\n".to_owned(), format!("-----BEGIN PRIVATE KEY-----\n{line}{line}{line}")]
+        {
+            let count = begins.lines().count();
+            assert_eq!(mask(&secrets, begins.repeat(40_000 / count)).1 > 0, count > 1);
+        }
     }
 }

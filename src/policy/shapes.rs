@@ -1,31 +1,32 @@
 //! Lists the forms of keys and tokens that are known by their beginning.
 
-/// Shapes of tokens that are known by their beginning. ASCII classes: cheaper, and tokens are ASCII.
+/// Shapes of tokens that are known by their beginning. ASCII classes: cheaper, and tokens are ASCII. None must begin a
+/// word, as a token may stand behind `\n`, `%3D` or the code of a colour; `sk-` only not behind a vowel, as in `task-`.
 pub(super) const SHAPES: &[(&str, &str)] = &[
-    ("key", r"(?-u:\bsk-(?:proj-|or-v1-|ant-|sp-)?[A-Za-z0-9_-]{20,200})"),
-    ("github-token", r"(?-u:\b(?:gh[pousr]_[A-Za-z0-9]{30,255}|github_pat_[A-Za-z0-9_]{30,255}))"),
-    ("gitlab-token", r"(?-u:\bglpat-[A-Za-z0-9_-]{20,100})"),
-    ("aws-key", r"(?-u:\b(?:AKIA|ASIA)[A-Z0-9]{16}\b)"),
-    ("google-key", r"(?-u:\bAIza[A-Za-z0-9_-]{35}\b)"),
-    ("slack-token", r"(?-u:\bxox[abprs]-[A-Za-z0-9-]{10,250})"),
-    ("npm-token", r"(?-u:\bnpm_[A-Za-z0-9]{36}\b)"),
-    ("stripe-key", r"(?-u:\b[sr]k_live_[A-Za-z0-9]{20,247}\b)"),
-    ("sendgrid-key", r"(?-u:\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}\b)"),
-    ("hugging-face-token", r"(?-u:\bhf_[A-Za-z0-9]{34,40}\b)"),
-    ("pypi-token", r"(?-u:\bpypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{50,1000})"),
-    ("docker-hub-token", r"(?-u:\bdckr_(?:pat|oat)_[A-Za-z0-9_-]{20,60})"),
-    ("shopify-token", r"(?-u:\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}\b)"),
-    ("digitalocean-token", r"(?-u:\bdo[opr]_v1_[a-f0-9]{64}\b)"),
+    ("key", r"(?-u:(?:\b|[0-9A-Zb-df-hj-np-tv-z_])sk-(?:proj-|or-v1-|ant-|sp-)?[A-Za-z0-9_-]{20,200})"),
+    ("github-token", r"(?-u:(?:gh[pousr]_[A-Za-z0-9]{30,255}|github_pat_[A-Za-z0-9_]{30,255}))"),
+    ("gitlab-token", r"(?-u:glpat-[A-Za-z0-9_-]{20,100})"),
+    ("aws-key", r"(?-u:(?:AKIA|ASIA)[A-Z0-9]{16}\b)"),
+    ("google-key", r"(?-u:AIza[A-Za-z0-9_-]{35}\b)"),
+    ("slack-token", r"(?-u:xox[abprs]-[A-Za-z0-9-]{10,250})"),
+    ("npm-token", r"(?-u:npm_[A-Za-z0-9]{36}\b)"),
+    ("stripe-key", r"(?-u:[sr]k_live_[A-Za-z0-9]{20,247}\b)"),
+    ("sendgrid-key", r"(?-u:SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}\b)"),
+    ("hugging-face-token", r"(?-u:hf_[A-Za-z0-9]{34,40}\b)"),
+    ("pypi-token", r"(?-u:pypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{50,1000})"),
+    ("docker-hub-token", r"(?-u:dckr_(?:pat|oat)_[A-Za-z0-9_-]{20,60})"),
+    ("shopify-token", r"(?-u:shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}\b)"),
+    ("digitalocean-token", r"(?-u:do[opr]_v1_[a-f0-9]{64}\b)"),
     // The number of the bot is before it; without a literal beginning the whole search would be slower.
     ("telegram-token", r"(?-u::AA[A-Za-z0-9_-]{33}\b)"),
     ("gcp-service-account", r#""private_key_id": ?"(?-u:[a-f0-9]{40})""#),
-    ("azure-storage-key", r"(?-u:\bAccountKey=[A-Za-z0-9+/]{86}==)"),
-    ("jwt", r"(?-u:\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})"),
-    // Comments and diffs have signs before each line; with a bracket in it, it is code that writes or reads keys, unless
+    ("azure-storage-key", r"(?-u:AccountKey=[A-Za-z0-9+/]{86}==)"),
+    ("jwt", r"(?-u:eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})"),
+    // Up to the next five dashes. Comments and diffs have signs before each line; with a bracket in it, it is code that writes or reads keys, unless
     // three lines of a key follow.
     (
         "private-key",
-        r"-----BEGIN (?-u:[A-Z ]*)PRIVATE KEY(?: BLOCK)?-----(?:[^(){}]*?-----END (?-u:[A-Z ]*)PRIVATE KEY(?: BLOCK)?-----|[^\n]{0,20}\n(?:[^\n]{0,99}\n){0,6}?(?:[^\n]{0,16}?(?-u:[A-Za-z0-9+/=]{60,80})[^\n]{0,8}\n){3})",
+        r"-----BEGIN (?-u:[A-Z ]*)PRIVATE KEY(?: BLOCK)?-----(?:(?:[^(){}-]|-{1,4}[^(){}-])*?-{0,4}-----END (?-u:[A-Z ]*)PRIVATE KEY(?: BLOCK)?-----|[^\n]{0,20}\n(?:[^\n]{0,99}\n){0,6}?(?:[^\n]{0,16}?(?-u:[A-Za-z0-9+/=]{60,80})[^\n]{0,8}\n){3})",
     ),
 ];
 
@@ -51,7 +52,7 @@ mod tests {
         for (kind, shown, not) in [
             ("stripe-key", ["sk_live_~24", "rk_live_~99"], ["sk_test_~24", "sk_live_~10"]),
             ("sendgrid-key", ["SG.~22.~43", "x=SG.~22.~43;"], ["SG.~21.~43", "SG.~22.~10"]),
-            ("hugging-face-token", ["hf_~34", "hf_~37"], ["hf_~20", "xhf_~34"]),
+            ("hugging-face-token", ["hf_~34", "hf_~37"], ["hf_~20", "xhf_~33"]),
             (
                 "pypi-token",
                 ["pypi-AgEIcHlwaS5vcmc~70", "pypi-AgEIcHlwaS5vcmc~150"],

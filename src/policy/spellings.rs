@@ -11,15 +11,24 @@ const SHORTEST: usize = 8;
 const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PASSPHRASE"];
 
 /// Returns a secret as it is, in base64 (also where it begins within a longer text), percent-encoded, in hexadecimal
-/// and as JSON writes it, each with the name of the spelling. In base64 and hexadecimal it may have line breaks.
+/// and as JSON and HTML write it, each with the name of the spelling. In base64 and hexadecimal it may have line breaks.
 pub(super) fn spellings(value: &str) -> Vec<(&'static str, String)> {
     use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
     let mut all = vec![("", value.to_owned())];
     let hex = hex(value.as_bytes());
     all.push(("HEX", hex.to_uppercase()));
-    let encoded: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();
-    all.push(("url", lower_case_escapes(&encoded)));
-    all.push(("url", encoded));
+    let form: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();
+    // Those of forms, of `encodeURIComponent`, and of Python's `quote` with and without slashes.
+    let encoded = ["-_.!~*'()", "-_.~/", "-_.~"].map(|plain| percent_encoded(value, plain));
+    for encoded in encoded.into_iter().chain([form]) {
+        all.push(("url", lower_case_escapes(&encoded)));
+        all.push(("url", encoded));
+    }
+    let html = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let quoted = html.replace('"', "&quot;");
+    all.push(("html", quoted.replace('\'', "&#39;")));
+    all.push(("html", quoted.replace('\'', "&#x27;")));
+    all.extend([html, quoted].map(|text| ("html", text)));
     // `xxd -p` and `base64` break their lines.
     all.push(("hex", in_lines(&hex, 60)));
     all.push(("hex", hex));
@@ -50,6 +59,15 @@ pub(super) fn spellings(value: &str) -> Vec<(&'static str, String)> {
     all.push(("json", json.to_owned()));
     all.retain(|(_, text)| text.len() >= SHORTEST);
     all
+}
+
+/// Percent-encodes all but letters, digits and these characters.
+fn percent_encoded(value: &str, plain: &str) -> String {
+    let encoded = |byte: u8| match char::from(byte) {
+        c if c.is_ascii_alphanumeric() || plain.contains(c) && byte.is_ascii() => c.to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    value.bytes().map(encoded).collect()
 }
 
 /// Writes the escapes of a percent-encoded text with small letters, as some libraries do.

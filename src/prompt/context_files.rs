@@ -2,6 +2,7 @@
 //!
 //! Performs no I/O: a [`Library`] supplies the texts and decides what may be read.
 
+use crate::base::cut;
 use crate::hidden::without_hidden;
 use crate::path::RelPath;
 
@@ -93,7 +94,7 @@ pub fn bounded(files: Vec<ContextFile>, warnings: &mut Vec<String>) -> Vec<Conte
 }
 
 fn cut(mut text: String, bytes: usize) -> String {
-    let end = text.floor_char_boundary(bytes);
+    let end = cut::end(&text, bytes);
     let end = text[..end].rfind('\n').unwrap_or(end);
     text.truncate(end);
     text.push_str("\n<!-- cut: the file is longer -->");

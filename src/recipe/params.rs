@@ -8,6 +8,7 @@ use serde_json::{Number, Value};
 use super::command_line;
 use super::file::{Given, Param, ParamType, Text};
 use super::project::{LOOKED_FOR, Project, Purpose, Unclear};
+use crate::base::cut;
 use crate::base::document::yaml::nearest;
 use crate::base::{Code, Diagnostic, Location};
 use crate::hidden::is_foreign;
@@ -380,11 +381,7 @@ fn checked(
         if !param.untrusted {
             return Err(wrong(format!("{} bytes; at most {most}", text.len())));
         }
-        let mut end = most;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
+        text.truncate(cut::end(&text, most));
     }
     if let Some(words) = &param.r#enum
         && !words.iter().any(|word| word.value == text)

@@ -11,6 +11,7 @@ use super::common::location::Location;
 use super::common::pdf::{self, Wanted};
 use super::common::{bound, memory, names, notebook, search};
 use super::{Call, CallFuture, Effects, ToolContext, ToolError, ToolOutput, TypedTool, whole};
+use crate::base::cut;
 use crate::change::text::Decoded;
 use crate::model::Part;
 use crate::policy::{Access, Grant};
@@ -181,7 +182,8 @@ pub(crate) async fn document(
         if used > 0 && used + chars > room {
             break;
         }
-        let cut = body.char_indices().nth(room).map(|(end, _)| format!("{}... [truncated]", &body[..end]));
+        let cut =
+            body.char_indices().nth(room).map(|(end, _)| format!("{}... [truncated]", &body[..cut::end(body, end)]));
         text.push_str(&format!("--- page {page} ---\n{}\n", cut.as_ref().unwrap_or(body)));
         used += chars;
         last = *page;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::common::{memory, names};
 use super::{Call, CallFuture, Display, Effects, ToolContext, ToolError, ToolOutput, TypedTool, check_names_file};
+use crate::base::cut;
 use crate::change::Entry;
 use crate::change::diff;
 use crate::change::loss::lost_marks;
@@ -220,7 +221,7 @@ fn gone(name: &str, (before, after): (&str, &str), unseen: bool) -> String {
         lost.len()
     );
     for line in lost.iter().take(SHOWN) {
-        text.push_str(names::beginning(line, 200));
+        text.push_str(&line[..cut::end(line, 200)]);
         text.push('\n');
     }
     if lost.len() > SHOWN {

@@ -20,6 +20,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use sha2::{Digest, Sha256};
 
+use crate::base::cut;
 use crate::change::ChangeSet;
 use violation::Violation;
 
@@ -126,11 +127,7 @@ pub fn feedback(failed: &Failed, root: &str, attempts_left: u32) -> String {
 /// Returns the end of a check's output for the result.
 pub fn tail(output: &str, root: &str) -> String {
     let text = readable(output, root);
-    let mut start = text.len().saturating_sub(TAIL_BYTES);
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    text[start..].to_owned()
+    text[cut::start(&text, TAIL_BYTES)..].to_owned()
 }
 
 /// Makes a value that is equal for the same failure on the same tree: numbers, times and addresses do not count.
@@ -182,14 +179,7 @@ pub(crate) fn middle_cut(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
-    let mut head = limit / 4;
-    while !text.is_char_boundary(head) {
-        head -= 1;
-    }
-    let mut tail = text.len() - (limit - limit / 4);
-    while !text.is_char_boundary(tail) {
-        tail += 1;
-    }
+    let (head, tail) = (cut::end(text, limit / 4), cut::start(text, limit - limit / 4));
     format!("{}\n... [{} bytes left out] ...\n{}", &text[..head], tail - head, &text[tail..])
 }
 

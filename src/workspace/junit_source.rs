@@ -7,6 +7,7 @@ use quick_xml::{Reader, XmlVersion};
 use serde_json::Value;
 
 use super::item_source::ListError;
+use crate::base::cut;
 use crate::batch::item::Fields;
 
 /// Maximum bytes of a test's output.
@@ -127,7 +128,7 @@ impl Reading {
     fn text(&mut self, text: &str) {
         if let Some(case) = self.case.as_mut().filter(|_| self.takes_text) {
             let room = OUTPUT.saturating_sub(case.output.len());
-            case.output.push_str(&text[..text.floor_char_boundary(room)]);
+            case.output.push_str(&text[..cut::end(text, room)]);
         }
     }
 

@@ -36,6 +36,9 @@ pub trait Watch: Send + Sync {
 
     /// Returns where the secrets of a text are, in its order.
     fn secrets(&self, text: &str) -> Vec<Range<usize>>;
+
+    /// Masks the secrets of a text, of which only a part may be shown.
+    fn masked(&self, text: &str) -> String;
 }
 
 /// Why the workspace refused or failed.
@@ -126,6 +129,11 @@ impl Workspace {
         if let Some(watch) = self.watch.get() {
             watch.notice(text, is_part);
         }
+    }
+
+    /// Masks the secrets of a text before a part of it is shown: see [`Watch::masked`].
+    pub fn masked(&self, text: String) -> String {
+        self.watch.get().map(|watch| watch.masked(&text)).unwrap_or(text)
     }
 
     /// Returns where a text can be cut at `at`, in bytes, without cutting a secret: the end of what is before the cut, and the

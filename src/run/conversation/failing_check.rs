@@ -56,7 +56,7 @@ impl FailingCheck {
         let staged = workspace.changes();
         let mut variables = Variables::default();
         variables.0.insert("PYTHONDONTWRITEBYTECODE".into(), "1".into());
-        let done = self.action.perform(environment.runner, &environment.place, TIMEOUT, &variables).await;
+        let done = environment.perform(&self.action, environment.runner, TIMEOUT, &variables).await;
         workspace.take_back(staged);
         let _of_the_check = workspace.take_refusals();
         let code = done.exit_code.filter(|code| *code != 0 && !is_missing(*code, &done))?;

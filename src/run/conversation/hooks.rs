@@ -12,6 +12,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::agent::invoke::Hooks as AgentHooks;
+use crate::base::cut;
 use crate::base::trace::{Context, Trace};
 use crate::event::Event;
 use crate::git::Programs;
@@ -295,7 +296,7 @@ impl AgentHooks for Hooks {
 
 fn words(text: &str, otherwise: &str) -> String {
     let text = text.trim();
-    if text.is_empty() { otherwise.to_owned() } else { text[..text.floor_char_boundary(WORDS)].to_owned() }
+    if text.is_empty() { otherwise.to_owned() } else { text[..cut::end(text, WORDS)].to_owned() }
 }
 
 /// Parses the decision that a hook may print as JSON; `None` if it printed something else.

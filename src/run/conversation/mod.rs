@@ -218,11 +218,16 @@ impl Conversation<'_> {
         let task = own.map_or(task, |own| own.trim().to_owned());
         let emit = |event: Event| self.emit(event);
         let mask = |text: String| setup.masking.without_secrets(text);
+        // Parts of it are said again.
+        let (plain, task) = (task.clone(), mask(task));
         // What an earlier run did not know for a secret may be one now.
-        let earlier = masked_messages(&session.earlier, &mask);
-        if !earlier.is_empty() {
-            setup.masking.secrets.resume();
+        if !session.earlier.is_empty() {
+            let _as_it_is = masked_messages(&session.earlier, &|text: String| {
+                setup.masking.secrets.resume(&text);
+                text
+            });
         }
+        let earlier = masked_messages(&session.earlier, &mask);
         let transcript = Transcript::resume(setup.system_prompt(), earlier, message);
         let keep = |messages: &[Message]| session.keep(messages, &mask).into_iter().for_each(emit);
         let (rules, model) = (&setup.rules, setup.asked.client.as_model());
@@ -240,7 +245,7 @@ impl Conversation<'_> {
         if setup.masking.redacts {
             invoker = invoker.restoring(&setup.masking.secrets);
         }
-        let searches = is_typed && hooks.is_none() && model.text_tools();
+        let searches = is_typed && hooks.is_none() && model.text_tools() && plain == task;
         let options = AgentOptions {
             on_deny: rules.on_deny,
             max_output_tokens: setup.asked.max_output_tokens,
@@ -316,7 +321,7 @@ impl Conversation<'_> {
             return None;
         }
         let (check, text) = FailingCheck::find(task, judge, environment).await?;
-        let text = (self.setup.masking.mask)(text).0;
+        let text = self.setup.masking.without_secrets(text);
         match message.first_mut() {
             Some(Part::Text(first)) => first.insert_str(0, &text),
             Some(Part::Media { .. }) | None => message.insert(0, Part::Text(text)),
@@ -338,7 +343,7 @@ impl Conversation<'_> {
             let said = hooks.session_start(self.session.resumed).await?;
             hooks.warnings().into_iter().for_each(|event| self.emit(event));
             if !said.is_empty() {
-                message.insert(0, Part::Text(format!("{}\n\n", (self.setup.masking.mask)(said).0)));
+                message.insert(0, Part::Text(format!("{said}\n\n")));
             }
         }
         Ok(self.setup.masked(message, &|event| self.emit(event)))
@@ -387,6 +392,7 @@ impl Conversation<'_> {
                 }
             };
             let Some(failed) = verification.judge(check_environment, attempt, &|event| self.emit(event)).await else {
+                agent.warn_of_fault();
                 return Ok(self.passed(text, taken, agent.account().denials(), question));
             };
             let fingerprint = crate::verify::fingerprint(&failed, &stage.workspace.changes());

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::base::cut;
 use crate::base::usage::Usage;
 use crate::batch::item::Item;
 use crate::batch::journal::{self, Ended, Journal, Keep, Line, Product, Started, is_failure};
@@ -178,7 +179,7 @@ fn output(report: &Report) -> (Value, bool) {
     };
     match whole.len() <= OUTPUT {
         true => (Value::from(whole), false),
-        false => (Value::from(whole[..whole.floor_char_boundary(OUTPUT)].to_owned()), true),
+        false => (Value::from(whole[..cut::end(&whole, OUTPUT)].to_owned()), true),
     }
 }
 

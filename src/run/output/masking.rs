@@ -54,6 +54,10 @@ impl Watch for OfSecrets {
         }
     }
 
+    fn masked(&self, text: &str) -> String {
+        self.0.mask(text).0.into_owned()
+    }
+
     fn secrets(&self, text: &str) -> Vec<Range<usize>> {
         self.0.all_in(text).iter().map(|found| found.at..found.at + found.text.len()).collect()
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::agent::invoke::Hooks as _;
+use crate::base::cut;
 use crate::base::document::yaml;
 use crate::base::trace::Context;
 use crate::event::Event;
@@ -334,7 +335,7 @@ impl Expanded {
             sandboxed: report.sandboxed,
         });
         let (output, _) = without_hidden(&String::from_utf8_lossy(&report.stdout));
-        let end = output.floor_char_boundary(OUTPUT);
+        let end = cut::end(&output, OUTPUT);
         self.text.push_str(output[..end].trim_end_matches('\n'));
         if end < output.len() || report.missing.stdout > 0 {
             self.text.push_str("\n[the output is longer and was cut]");
@@ -346,7 +347,7 @@ impl Expanded {
                 (false, None) => "a signal ended it".to_owned(),
             };
             let (error, _) = without_hidden(&String::from_utf8_lossy(&report.stderr));
-            let end = error.floor_char_boundary(4_000);
+            let end = cut::end(&error, 4_000);
             self.text.push_str(&format!("\n[`{command}`: {how}]\n{}", error[..end].trim_end()));
             self.events.push(Event::Warning { message: format!("{shown}: `{command}`: {how}") });
         }

@@ -379,6 +379,12 @@ impl CheckEnvironment<'_> {
         context.as_ref().map(Variables::traced).unwrap_or_default()
     }
 
+    /// Performs an action. What it printed is masked as a whole, before a part of it is shown.
+    pub async fn perform(&self, action: &Action, runner: &Runner, timeout: Duration, variables: &Variables) -> Done {
+        let done = action.perform(runner, &self.place, timeout, variables).await;
+        Done { output: self.place.workspace.masked(done.output), ..done }
+    }
+
     /// Reports how a command ended that began at this time.
     pub fn report(
         &self,

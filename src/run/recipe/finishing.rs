@@ -47,7 +47,7 @@ impl Step {
     ) -> Option<CheckResult> {
         let started = Instant::now();
         let timeout = self.timeout.unwrap_or(environment.timeout);
-        let done = self.action.perform(environment.runner, &environment.place, timeout, &environment.begin()).await;
+        let done = environment.perform(&self.action, environment.runner, timeout, &environment.begin()).await;
         let result = CheckResult {
             name: self.name.clone(),
             command: self.command.clone(),

@@ -25,7 +25,7 @@ use crate::workspace::walk::{Filter, walk};
 
 use crate::run::error::{ContextError, Failure, InputProblem};
 use crate::run::recipe::Active;
-use crate::run::recipe::checks::{self, Place, action};
+use crate::run::recipe::checks::{self, Done, Place, action};
 use crate::run::recipe::diff::{ChangeReader, Choice};
 use crate::run::recipe::github;
 use crate::run::recipe::parts::{self, in_parts};
@@ -163,17 +163,22 @@ impl Gatherer<'_> {
         let (text, mut review) = read.map_err(|error| failure(name, InputProblem::Diff(error)))?;
         let is_only = recipe.context().iter().filter(|context| context.diff.is_some()).count() == 1;
         let on_large = parts::on_large(context, self.may_split && is_only);
-        // The context of a change shows lines of a key without its beginning.
-        self.secrets.notice(&text, true);
         // Secrets are masked first: half of one would not be known.
         let texts = in_parts(&(self.redact)(text).0, &mut review, (context, on_large));
         let texts = texts.map_err(|problem| failure(name, InputProblem::TooLarge(problem)))?;
-        Ok((texts.into_iter().map(|text| (self.redact)(text).0).collect(), review))
+        // The lists of files were added.
+        let masked = |text: String| match self.policy.redacts() {
+            true => self.secrets.mask_rest(&text).0.into_owned(),
+            false => text,
+        };
+        Ok((texts.into_iter().map(masked).collect(), review))
     }
 
     /// Gathers an input that is no change, masked and then cut.
     async fn input(&self, context: &Context, renderer: &Renderer) -> Result<String, Failure> {
-        let text = (self.redact)(self.whole(context, renderer).await?).0;
+        let text = self.whole(context, renderer).await?;
+        // What a command printed is masked at once.
+        let text = if context.run.is_some() { text } else { (self.redact)(text).0 };
         cut(text, context).map_err(|problem| failure(&context.name.value, InputProblem::TooLarge(problem)))
     }
 
@@ -263,6 +268,7 @@ impl Gatherer<'_> {
         let timeout = context.timeout.map_or(TIMEOUT, |time| time.0);
         let variables = checks::variables(context.env.as_ref(), self.active, self.policy, &what)?;
         let done = action.perform(self.runner, &place, timeout, &variables).await;
+        let done = Done { output: (self.redact)(done.output).0, ..done };
         let ok = context.ok_exit.clone().unwrap_or_else(|| vec![0]);
         if done.timed_out || done.exit_code.is_none_or(|code| !ok.contains(&code)) {
             let how = match (done.timed_out, done.exit_code) {

@@ -60,15 +60,8 @@ impl Verification {
             variables.0.extend(check_environment.begin().0);
             let mut result = CheckResult::default();
             for _ in 0..check.repeat {
-                let done = check
-                    .action
-                    .perform(
-                        runner,
-                        &check_environment.place,
-                        check.timeout.unwrap_or(check_environment.timeout),
-                        &variables,
-                    )
-                    .await;
+                let timeout = check.timeout.unwrap_or(check_environment.timeout);
+                let done = check_environment.perform(&check.action, runner, timeout, &variables).await;
                 result = CheckResult {
                     name: check.name.clone(),
                     command: check.command.clone(),

@@ -19,9 +19,12 @@ pub fn saw(memory: &RunMemory, path: &RelPath, content: &[u8]) {
     saw_hash(memory, path, hash(content));
 }
 
-/// As [`saw`], with the hash at hand.
+/// As [`saw`], with the hash at hand. What was wrong with other contents is forgotten.
 pub fn saw_hash(memory: &RunMemory, path: &RelPath, hash: [u8; 32]) {
-    memory.seen.lock().expect("nothing panics while it holds the map").insert(path.clone(), hash);
+    let before = memory.seen.lock().expect("nothing panics while it holds the map").insert(path.clone(), hash);
+    if before.is_some_and(|before| before != hash) {
+        note_fault(memory, path, None);
+    }
 }
 
 /// Tells whether the model read or wrote this file in this run.

@@ -67,16 +67,6 @@ pub(crate) fn has_private_key(text: &str) -> bool {
     text.contains("PRIVATE KEY-----")
 }
 
-/// Returns the beginning of a line, at most so many bytes, without the word that would be cut: the rest of it may be what
-/// makes it a secret.
-pub(crate) fn beginning(line: &str, most: usize) -> &str {
-    if line.len() <= most {
-        return line;
-    }
-    let cut = line.floor_char_boundary(most);
-    &line[..line[..cut].rfind(char::is_whitespace).unwrap_or(0)]
-}
-
 /// Returns the message for a file that cannot be read or written; `path` is [`shown`]. Scripts match these texts.
 pub(crate) fn file_error(error: &WorkspaceError, path: &str) -> ToolError {
     match error {

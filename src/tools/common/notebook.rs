@@ -1,9 +1,10 @@
 //! Shows a Jupyter notebook as text: its cells in order, each with its output.
 
+use crate::base::cut;
 use serde_json::Value;
 
-/// Characters of a cell's outputs that are shown.
-const OUTPUT_CHARS: usize = 4_000;
+/// Bytes of a cell's outputs that are shown.
+const OUTPUT_BYTES: usize = 4_000;
 
 /// Returns the cells as text; `None` if this is not a notebook.
 pub fn text(json: &str) -> Option<String> {
@@ -26,9 +27,9 @@ pub fn text(json: &str) -> Option<String> {
         let outputs: Vec<String> = outputs.filter(|output| !output.is_empty()).collect();
         if !outputs.is_empty() {
             let shown = outputs.join("\n");
-            let cut =
-                shown.char_indices().nth(OUTPUT_CHARS).map(|(end, _)| format!("{}... [truncated]", &shown[..end]));
-            text.push_str(&format!("Output:\n{}\n", cut.unwrap_or(shown)));
+            let end = cut::end(&shown, OUTPUT_BYTES);
+            let mark = if end < shown.len() { "... [truncated]" } else { "" };
+            text.push_str(&format!("Output:\n{}{mark}\n", &shown[..end]));
         }
     }
     Some(text)

@@ -3,12 +3,13 @@
 use serde_json::{Map, Value};
 
 use super::{pins, schema, shown};
+use crate::base::cut;
 use crate::tool_name;
 
 /// Maximum bytes that one tool takes in a request.
 const TOOL_BYTES: usize = 64 << 10;
 
-/// Maximum characters of a tool's description: each is paid on every request.
+/// Maximum bytes of a tool's description: each is paid on every request.
 const DESCRIPTION: usize = 4_000;
 
 /// A tool as its server defines it.
@@ -64,8 +65,9 @@ pub(super) fn definition(entry: &Value) -> Result<Definition, String> {
     };
     let description = entry.get("description").and_then(Value::as_str).unwrap_or_default();
     let hash = pins::hash(name, description, &Value::Object(schema.clone()));
-    let mut short: String = description.trim().chars().take(DESCRIPTION).collect();
-    if short.len() < description.trim().len() {
+    let description = description.trim();
+    let mut short = description[..cut::end(description, DESCRIPTION)].to_owned();
+    if short.len() < description.len() {
         short.push('…');
     }
     if short.is_empty() {

@@ -23,6 +23,7 @@ use super::oauth::Tokens;
 use super::pins::Pins;
 use super::tail::Tail;
 use super::{http, shown, sse};
+use crate::base::cut;
 use crate::base::trace::Context;
 use crate::policy::access::Pin;
 
@@ -245,8 +246,9 @@ impl Server {
         let info = connection.info();
         let capabilities = info.as_ref().map(|info| info.capabilities.clone()).unwrap_or_default();
         let instructions = info.and_then(|info| info.instructions.clone()).unwrap_or_default();
+        let instructions = instructions.trim();
         let mut listing = Listing {
-            instructions: instructions.trim().chars().take(INSTRUCTIONS).collect(),
+            instructions: instructions[..cut::end(instructions, INSTRUCTIONS)].to_owned(),
             notes: note.into_iter().collect(),
             ..Listing::default()
         };

@@ -1,6 +1,7 @@
 //! Contains what `web_fetch` and `web_search` share: one GET at a time, pages as text, and the fence around what is
 //! returned.
 
+use crate::base::cut;
 use crate::base::digest;
 
 pub mod fetch;
@@ -12,7 +13,9 @@ pub mod tags;
 pub fn fence(text: &str, secret: &[u8], room: &mut usize) -> String {
     let mark = digest::mark(secret, text);
     let (shown, note) = match text.char_indices().nth(*room) {
-        Some((end, _)) => (&text[..end], format!("\n... [cut: {} characters in all]", text.chars().count())),
+        Some((end, _)) => {
+            (&text[..cut::end(text, end)], format!("\n... [cut: {} characters in all]", text.chars().count()))
+        }
         None => (text, String::new()),
     };
     *room -= shown.chars().count();
