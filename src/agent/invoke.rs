@@ -27,6 +27,9 @@ use crate::policy::{Access, Decision, Grant};
 use crate::tool_name::ToolId;
 use crate::tools::{Call, Display, Effects, ToolContext, ToolError, ToolErrorKind, ToolOutput, Toolbox};
 
+/// Tools whose answers show what they know of whole files: what else there is shown is a part of something.
+const WHOLE_FILES: [ToolId; 4] = [ToolId::ReadFile, ToolId::ReadManyFiles, ToolId::Edit, ToolId::WriteFile];
+
 /// Judges calls: the policy with the facts of this run, and whatever narrows it further.
 pub trait PolicyCheck: Send + Sync {
     /// Decides; a grant comes with every permission.
@@ -404,7 +407,7 @@ impl<'a> Invoker<'a> {
             let todos = todos.iter().map(|todo| serde_json::to_value(todo).expect("plain strings")).collect();
             (turn.emit)(Event::Todos { todos });
         }
-        let content = self.redacted(output.llm_content, turn.emit);
+        let content = self.redacted(&prepared.name, output.llm_content, turn.emit);
         let (display, diff) = match output.display {
             Display::Markdown(text) => (text, false),
             Display::Diff(text) => (text, true),
@@ -422,18 +425,23 @@ impl<'a> Invoker<'a> {
         started: Instant,
         turn: TurnContext<'_>,
     ) -> ToolResponse {
-        let content = self.redacted(vec![Part::Text(error.message)], turn.emit);
+        let content = self.redacted(&prepared.name, vec![Part::Text(error.message)], turn.emit);
         let wrong_arguments = (error.kind == ToolErrorKind::Arguments).then(|| shown(&content));
         (turn.emit)(Event::ToolResult(Box::new(prepared.result(shown(&content), true, started, turn))));
         ToolResponse { content, is_error: true, wrong_arguments, name: prepared.name.clone(), ends: None }
     }
 
-    fn redacted(&self, parts: Vec<Part>, emit: Emit<'_>) -> Vec<Part> {
+    /// Masks what a tool answers: a part of something, but for the tools that show or write whole files.
+    fn redacted(&self, tool: &str, parts: Vec<Part>, emit: Emit<'_>) -> Vec<Part> {
+        let is_whole = WHOLE_FILES.iter().any(|whole| whole.name() == tool);
         let mut masked = 0;
         let parts = parts
             .into_iter()
             .map(|part| match part {
                 Part::Text(text) => {
+                    if !is_whole {
+                        self.context.workspace.notice(text.as_bytes(), true);
+                    }
                     let (text, count) = (self.redact)(text);
                     masked += count;
                     Part::Text(text)

@@ -23,6 +23,7 @@ pub(crate) mod glob;
 pub mod grant;
 pub mod history;
 pub mod later;
+pub(crate) mod launchers;
 pub mod layers;
 #[cfg(test)]
 mod list_tests;
@@ -40,6 +41,8 @@ pub(crate) mod protected;
 #[cfg(test)]
 mod reach_tests;
 pub mod redact;
+#[cfg(test)]
+mod redact_tests;
 pub mod remedy;
 mod repositories;
 mod rules;

@@ -187,6 +187,12 @@ fn segments(path: &str) -> Vec<Vec<u8>> {
     path.strip_prefix('/').unwrap_or(path).split('/').map(decode).collect()
 }
 
+/// Tells whether some servers take a part for a step up, as `..;`: what is meant by the path is not known.
+fn is_step_up(part: &[u8]) -> bool {
+    let name = part.split(|byte| *byte == b';').next().unwrap_or_default();
+    name.len() > 1 && name.iter().all(|byte| *byte == b'.')
+}
+
 fn is_below(url: &Url, folder: &str) -> bool {
     let folder = folder.trim_matches('/');
     if folder.is_empty() {
@@ -194,6 +200,7 @@ fn is_below(url: &Url, folder: &str) -> bool {
     }
     let (path, folder) = (segments(url.path()), segments(folder));
     path.len() > folder.len()
+        && !path.iter().any(|part| is_step_up(part))
         && path[..folder.len()] == folder[..]
         && path[folder.len()..].iter().any(|part| !part.is_empty())
 }
@@ -204,13 +211,11 @@ fn is_at_or_below(url: &Url, folder: &str) -> bool {
         let part = part.split(|byte| *byte == b';').next().unwrap_or_default();
         part.trim_ascii().iter().rposition(|byte| *byte != b'.').map_or_else(Vec::new, |last| part[..=last].to_vec())
     };
-    // To some `..;` is a step up: which of the parts is meant is not known.
-    let is_unclear = |part: &Vec<u8>| part.starts_with(b"..") && plain(part.clone()).is_empty();
     let path = segments(url.path());
     let folded = |parts: Vec<Vec<u8>>| -> Vec<Vec<u8>> {
         parts.into_iter().map(|part| plain(part).to_ascii_lowercase()).filter(|part| !part.is_empty()).collect()
     };
-    path.iter().any(is_unclear) || folded(path).starts_with(&folded(segments(folder)))
+    path.iter().any(|part| is_step_up(part)) || folded(path).starts_with(&folded(segments(folder)))
 }
 
 fn decode(text: &str) -> Vec<u8> {

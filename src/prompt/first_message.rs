@@ -104,7 +104,9 @@ pub fn top_line<'f>(task: &str, text: &'f str) -> Option<&'f str> {
         return None;
     }
     let stays = |line: &str| STAYS_FIRST.iter().any(|start| line.to_lowercase().starts_with(start));
-    let line = text.lines().find(|line| !line.trim().is_empty() && !stays(line))?;
+    // The frame of a comment is there more than once.
+    let is_frame = |line: &str| line.trim_end().chars().all(|c| c == '#');
+    let line = text.lines().find(|line| !line.trim().is_empty() && !stays(line) && !is_frame(line))?;
     // The words of a file are not to be taken for the task's.
     let is_plain = line.chars().count() <= SHORT_LINE && !line.contains('`');
     (is_plain && text.lines().filter(|other| other == &line).count() == 1).then_some(line)
@@ -227,6 +229,7 @@ mod tests {
         let task = "Add a one-line comment at the top of a.py.";
         assert_eq!(top_line(task, "#!/usr/bin/env python3\n\nimport os\nimport re\n"), Some("import os"));
         assert_eq!(top_line(task, "\"\"\"Reads\nfiles.\n\"\"\"\n"), Some("\"\"\"Reads"));
+        assert_eq!(top_line(task, "#\n# a.py: reads files.\n#\n"), Some("# a.py: reads files."));
         assert_eq!(top_line(task, "x\nx\n"), None);
         assert_eq!(top_line("Add a comment to f in a.py.", "import os\n"), None);
         assert!(note(task).unwrap().said(None, Some("import os")).contains("alone, `import os`,"));

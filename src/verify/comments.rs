@@ -37,23 +37,46 @@ pub fn only_comments_differ(language: Language, before: &str, after: &str) -> bo
     let outside = |text: &str| -> Vec<String> {
         text.lines().filter(|line| !is_comment_line(language, line)).map(str::to_owned).collect()
     };
-    code(before) == code(after) && outside(before) == outside(after) && shebang(before) == shebang(after)
+    let same = |part: &dyn Fn(&str) -> Vec<String>| part(before) == part(after);
+    same(&code) && same(&outside) && same(&|text| heads(language, text)) && same(&other_line_ends)
 }
 
-/// A comment that means something to the machine: `//go:embed`, `#!`, `# type:`, `// eslint-disable`, `// @ts-ignore`.
+/// A comment, and none that means something to the machine: `//go:embed`, `#!`, `# type:`, `// eslint-disable`, `// @ts-ignore`.
 fn is_comment_line(language: Language, line: &str) -> bool {
     let line = line.trim();
     let (mark, meaning): (&str, &[&str]) = match language {
-        Language::Python => ("#", &["#!", "# type:", "# noqa", "# pylint", "# pragma", "# mypy", "# fmt", "# ruff"]),
-        Language::Go => ("//", &["//go:", "// +build", "//nolint", "//export"]),
-        Language::JavaScript => ("//", &["// eslint", "// @ts", "//# ", "// prettier", "// biome", "// istanbul"]),
+        Language::Python => (
+            "#",
+            &[
+                "!", "type:", "noqa", "flake8:", "pylint", "pragma", "mypy", "pyright", "fmt", "isort", "ruff",
+                "nosec", "///",
+            ],
+        ),
+        Language::Go => ("//", &["go:", "+build", "nolint", "export", "line", "lint:"]),
+        Language::JavaScript => ("//", &["eslint", "@", "#", "prettier", "biome", "istanbul", "c8", "tslint", "/ <"]),
         Language::Rust => ("//", &[]),
     };
-    line.is_empty() || (line.starts_with(mark) && !meaning.iter().any(|meaning| line.starts_with(meaning)))
+    let Some(said) = line.strip_prefix(mark) else { return line.is_empty() };
+    let said = said.trim_start().to_ascii_lowercase();
+    !meaning.iter().any(|meaning| said.starts_with(meaning))
 }
 
-fn shebang(text: &str) -> Option<&str> {
-    text.lines().next().filter(|line| line.starts_with("#!"))
+/// Returns the comments by which a file is read in another way as a whole: those that name its interpreter or its encoding, and
+/// the C before `import "C"`.
+fn heads(language: Language, text: &str) -> Vec<String> {
+    let is_head = |(number, line): &(usize, &str)| {
+        *number == 0 && line.starts_with("#!") || language == Language::Python && line.contains("coding")
+    };
+    let first = text.lines().take(2).enumerate().filter(is_head);
+    let c = text.find("import \"C\"").filter(|_| language == Language::Go).map(|end| text[..end].to_owned());
+    first.map(|(_, line)| line.to_owned()).chain(c).collect()
+}
+
+/// Returns what stands behind characters that end a line for some readers and not for others.
+fn other_line_ends(text: &str) -> Vec<String> {
+    let plain = text.replace("\r\n", "\n");
+    let ends = plain.match_indices(['\r', '\u{2028}', '\u{2029}', '\u{85}', '\0', '\u{b}', '\u{c}']);
+    ends.map(|(at, _)| plain[at..].split('\n').next().unwrap_or_default().to_owned()).collect()
 }
 
 fn without_comments(language: Language, text: &str) -> String {
@@ -161,6 +184,19 @@ mod tests {
         assert!(!only_comments_differ(Rust, "let s = r#\"\n\"#;\n", "let s = r#\"\n// in it\n\"#;\n"));
         assert!(only_comments_differ(Python, "a = 1\n", "# why\na = 1\n"));
         assert!(!only_comments_differ(Python, "a = 1\n", "# type: ignore\na = 1\n"));
+        for added in [
+            "#type: ignore\n",
+            "# -*- coding: utf-7 -*-\n",
+            "# /// script\n",
+            "# x\rprint(1)\n",
+            "# x\u{2028}y\n",
+            "# x\0\n",
+        ] {
+            assert!(!only_comments_differ(Python, "a = 1\n", &format!("{added}a = 1\n")), "{added:?}");
+        }
+        let cgo = "package a\n\n// static int x;\nimport \"C\"\n";
+        assert!(!only_comments_differ(Go, cgo, &cgo.replace("// static", "// #cgo LDFLAGS: -l x\n// static")));
+        assert!(!only_comments_differ(JavaScript, "a()\n", "/// <reference path=\"x\" />\na()\n"));
         assert!(!only_comments_differ(Python, "a = '''\n'''\n", "a = '''\n# x\n'''\n"));
         assert!(!only_comments_differ(Go, "package a\n", "//go:embed x\npackage a\n"));
         assert!(!only_comments_differ(JavaScript, "a(/[/*]/); b()\n", "a(/[/*]/); c()\n"));

@@ -138,9 +138,9 @@ impl Guards {
     /// Judges the lines of a change, and returns how many there are.
     fn lines(&self, path: &RelPath, change: &Change, found: &mut Vec<Violation>) -> usize {
         let (before, after) = (text_of(&change.before), text_of(&change.after));
-        if is_binary(before) || is_binary(after) {
-            return 0;
-        }
+        // A byte in a comment makes no picture of a program: its lines are judged, too.
+        let is_text = |entry: &Entry, text: &[u8]| *entry != Entry::Absent && !is_binary(text);
+        let counts = is_text(&change.before, before) || is_text(&change.after, after);
         let diff = LineDiff::new(before, after);
         let (added, removed) = diff.changed();
         for (guard, what, rules, lines) in [
@@ -156,7 +156,7 @@ impl Guards {
                 }
             }
         }
-        added.len() + removed.len()
+        if counts { added.len() + removed.len() } else { 0 }
     }
 }
 

@@ -5,6 +5,7 @@ use super::place::{self, programs_at, seen_from, subcommand};
 use crate::policy::decision::Denial;
 use crate::policy::ecosystems::{CUT, is_tool};
 use crate::policy::file::{CommandRule, OperandKind, Options};
+use crate::policy::launchers;
 use crate::policy::layers::Layer;
 use crate::policy::names::base_name;
 use crate::policy::programs::table::{Call, Context, Operands, Out, Table};
@@ -16,6 +17,14 @@ const INSTALLED: [&str; 5] = ["node_modules/.bin", "vendor/bin", ".venv/bin", "v
 
 /// Judges a command by an allow rule; `None` where the rule does not speak of this command.
 pub(super) fn judge(cx: Context<'_>, rule: &Rule<CommandRule>, words: &[Word]) -> Result<Option<Out>, Denial> {
+    let mut out = allowed(cx, rule, words)?;
+    if let Some(out) = &mut out {
+        out.unchanged.extend(launchers::asked_first(words, cx.folders));
+    }
+    Ok(out)
+}
+
+fn allowed(cx: Context<'_>, rule: &Rule<CommandRule>, words: &[Word]) -> Result<Option<Out>, Denial> {
     let cmd = &rule.value.cmd;
     let program = words[0].text.as_str();
     let is_path = program.contains('/');

@@ -92,8 +92,7 @@ impl Call<'_> {
         let begins = Beginnings::of(glob).map_err(failed)?;
         let paths = &self.cx.paths;
         let mut left = FILES;
-        let (mut writable, mut refused) = (false, None);
-        let mut followed = Vec::new();
+        let (mut writable, mut refused, mut followed) = (false, None, Vec::new());
         for folder in self.cx.folders {
             let resolved = paths.resolve(folder, Path::new(start))?;
             let Some(Place::Workspace(below)) = paths.place(&resolved.absolute) else {
@@ -103,17 +102,14 @@ impl Call<'_> {
                 }
                 continue;
             };
+            let below_len = if below.is_root() { 0 } else { below.to_string_lossy().len() };
             let mut visit = |path: &RelPath, node: &Node| {
                 let shown = path.to_string_lossy();
                 let is_passed = path.file_name().is_some_and(|name| PASSED_OVER.iter().any(|passed| name == *passed));
                 if *path == below || is_passed {
                     return Ok(*path == below);
                 }
-                let relative = if below.is_root() {
-                    &*shown
-                } else {
-                    shown[below.to_string_lossy().len()..].trim_start_matches('/')
-                };
+                let relative = shown[below_len..].trim_start_matches('/');
                 let is_match = matcher.is_match(relative);
                 if matches!(node, Node::Link(_)) {
                     let target = self.cx.root.join(&*shown);

@@ -38,6 +38,15 @@ impl Masking {
         self.redacts.then(|| Arc::new(OfSecrets(Arc::clone(&self.secrets))) as Arc<dyn Watch>)
     }
 
+    /// Masks secrets in a text that is a part of something, and counts them.
+    pub fn mask_part(&self, text: String) -> (String, u64) {
+        if !self.redacts {
+            return (text, 0);
+        }
+        let (masked, count) = self.secrets.mask_part(&text);
+        (masked.into_owned(), count)
+    }
+
     /// Hides secrets in a text; existing placeholders are not altered.
     pub fn without_secrets(&self, text: String) -> String {
         if self.redacts { self.secrets.hide(&text).into_owned() } else { text }
@@ -55,7 +64,7 @@ impl Watch for OfSecrets {
     }
 
     fn masked(&self, text: &str) -> String {
-        self.0.mask(text).0.into_owned()
+        self.0.mask_part(text).0.into_owned()
     }
 
     fn secrets(&self, text: &str) -> Vec<Range<usize>> {

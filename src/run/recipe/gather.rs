@@ -164,7 +164,7 @@ impl Gatherer<'_> {
         let is_only = recipe.context().iter().filter(|context| context.diff.is_some()).count() == 1;
         let on_large = parts::on_large(context, self.may_split && is_only);
         // Secrets are masked first: half of one would not be known.
-        let texts = in_parts(&(self.redact)(text).0, &mut review, (context, on_large));
+        let texts = in_parts(&self.masked_part(text), &mut review, (context, on_large));
         let texts = texts.map_err(|problem| failure(name, InputProblem::TooLarge(problem)))?;
         // The lists of files were added.
         let masked = |text: String| match self.policy.redacts() {
@@ -172,6 +172,11 @@ impl Gatherer<'_> {
             false => text,
         };
         Ok((texts.into_iter().map(masked).collect(), review))
+    }
+
+    /// Masks what a command printed, or a diff: it may show lines of a key without its beginning.
+    fn masked_part(&self, text: String) -> String {
+        if self.policy.redacts() { self.secrets.mask_part(&text).0.into_owned() } else { text }
     }
 
     /// Gathers an input that is no change, masked and then cut.
@@ -268,7 +273,7 @@ impl Gatherer<'_> {
         let timeout = context.timeout.map_or(TIMEOUT, |time| time.0);
         let variables = checks::variables(context.env.as_ref(), self.active, self.policy, &what)?;
         let done = action.perform(self.runner, &place, timeout, &variables).await;
-        let done = Done { output: (self.redact)(done.output).0, ..done };
+        let done = Done { output: self.masked_part(done.output), ..done };
         let ok = context.ok_exit.clone().unwrap_or_else(|| vec![0]);
         if done.timed_out || done.exit_code.is_none_or(|code| !ok.contains(&code)) {
             let how = match (done.timed_out, done.exit_code) {

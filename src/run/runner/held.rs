@@ -10,6 +10,7 @@ use crate::base::digest::sha256;
 use crate::change::Entry;
 use crate::path::RelPath;
 use crate::policy::grant::Start;
+use crate::policy::launchers::names_programs;
 use crate::policy::names::named;
 use crate::policy::packages::{is_cache, packages_of};
 use crate::policy::programs::only_reads;
@@ -126,6 +127,14 @@ impl Runner {
             seen += 1;
             let before = Disk.entry(&path.under(self.options.workspace.root())).ok();
             let now = command_tree.entry(&path).ok();
+            let content = |entry: &Option<Entry>| entry.as_ref().and_then(Entry::content).map(<[u8]>::to_vec);
+            let names = |entry: &Option<Entry>| names_programs(&path, content(entry).as_deref());
+            if let Some(named) = names(&before) {
+                if Some(named) != names(&now) {
+                    return Err(refuse(&path, "names other programs than when the run began"));
+                }
+                continue;
+            }
             if before.is_none() || before != now || seen > MOST_LINKS + plan.unchanged.len() {
                 return Err(refuse(&path, "is not as it was when the run began"));
             }

@@ -441,6 +441,8 @@ impl Setup {
                         let (masked, count) = self.masking.secrets.mask_rest(&text);
                         (masked.into_owned(), count)
                     }
+                    // What is piped in may be a diff.
+                    Some(_) | None if self.input.prompt.read.is_some() => self.masking.mask_part(text),
                     Some(_) | None => (self.masking.mask)(text),
                 };
                 places += count;

@@ -76,18 +76,22 @@ pub(super) fn commented<'t>(
     let whole = from_line_start(text, old).filter(|_| asks_for_comment(task))?;
     let before = whole.strip_suffix(old).unwrap_or_default();
     let kept = with_its_code(path, whole, new);
-    let kept = kept.or_else(|| with_comments(path, whole, new, task));
+    let kept = kept.or_else(|| with_comments(path, text, (whole, new), task));
     let kept = kept.or_else(|| with_its_sign(path, text, (whole, new)));
     let kept = kept.or_else(|| comment_above(path, text, (whole, &format!("{before}{new}")), task))?;
     Some((whole, kept))
 }
 
-/// Returns the text to write where a comment was to replace other comments, and the task says that it is added: the comment
-/// before them, behind the line that names the interpreter. `None` where it is another form of what it replaces.
-fn with_comments(path: &Path, old: &str, new: &str, task: &str) -> Option<String> {
+/// Returns the text to write where a comment was to replace those at the top of a file, and the task says that one is added
+/// there: the comment before them, behind the line that names the interpreter. `None` where it is another form of what it
+/// replaces.
+fn with_comments(path: &Path, text: &str, (old, new): (&str, &str), task: &str) -> Option<String> {
     let is_comment = comment_of(path)?;
     let all = |text: &str| text.lines().all(|line| line.trim().is_empty() || is_comment(line));
-    if !all(old) || !all(new) || new.trim().is_empty() || !words_of(task).any(|word| ADDS.contains(&word)) {
+    let is_first = text.split(old).next().is_some_and(all);
+    let is_top = ["at the top", "at the beginning", "at the start"].iter().any(|words| task.contains(words));
+    let adds = words_of(task).any(|word| ADDS.contains(&word));
+    if !(is_first && is_top && adds && all(old) && all(new)) || new.trim().is_empty() {
         return None;
     }
     // A comment that is written anew has most of its words again, and one that is continued has all of them.
@@ -102,7 +106,11 @@ const ADDS: [&str; 4] = ["add", "Add", "insert", "Insert"];
 /// Returns a text and, before it, a comment; what names the interpreter stays the first line.
 fn before(old: &str, comment: &str) -> String {
     let ended = |text: &str| if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
-    let first = if old.starts_with("#!") { old.find('\n').map_or(old.len(), |end| end + 1) } else { 0 };
+    let first = if old.starts_with("#!") || old.starts_with("<?") {
+        old.find('\n').map_or(old.len(), |end| end + 1)
+    } else {
+        0
+    };
     let (first, rest) = old.split_at(first);
     let first = if first.is_empty() { String::new() } else { ended(first) };
     let text = first + &ended(comment) + rest;
@@ -110,10 +118,10 @@ fn before(old: &str, comment: &str) -> String {
     if is_open { text.trim_end().to_owned() } else { text }
 }
 
-/// Returns the text to write where a sentence without the sign of a comment was to replace the first line of a file: the comment
-/// before the line. `None` where it may be anything but a sentence.
+/// Returns the text to write where a sentence without the sign of a comment was to stand before the first line of a file, or
+/// replace it: the comment before the line. `None` where it may be anything but a sentence.
 fn with_its_sign(path: &Path, text: &str, (old, new): (&str, &str)) -> Option<String> {
-    let sentence = new.trim();
+    let sentence = new.trim().strip_suffix(old.trim()).unwrap_or(new).trim();
     let sign = signs(path).first()?;
     let is_word = |word: &str| word.chars().all(|c| c.is_alphanumeric() || "'-_,.".contains(c));
     let is_sentence = sentence.starts_with(char::is_uppercase)
@@ -234,6 +242,7 @@ mod tests {
         assert_eq!(written("# Reads.", "# Reads.\n# Also writes.", task), None);
         assert_eq!(written("# Written by A.", "# Reads names.", "Correct the comment in a.py."), None);
         assert_eq!(written("# Written by A.", "", task), None);
+        assert_eq!(written("# Written by A.", "# Reads names.", "Add a comment to a.py."), None);
     }
 
     #[test]
@@ -245,6 +254,10 @@ mod tests {
         let task = "Add a comment at the top of a.py.";
         assert_eq!(
             written(text, "\"\"\" Names", "Reads the names.", task).as_deref(),
+            Some("# Reads the names.\n\"\"\" Names")
+        );
+        assert_eq!(
+            written(text, "\"\"\" Names", "Reads the names.\n\"\"\" Names", task).as_deref(),
             Some("# Reads the names.\n\"\"\" Names")
         );
         for (old, new) in

@@ -10,7 +10,7 @@ use regex::Regex;
 
 use super::violation::Violation;
 use crate::change::ChangeSet;
-use crate::change::diff::{LineDiff, is_binary, text_of};
+use crate::change::diff::{LineDiff, text_of};
 use crate::recipe::file::Preset;
 
 /// What a row of a table asks.
@@ -78,16 +78,11 @@ impl Lines {
             if change.kind().is_none() {
                 continue;
             }
-            let (added, removed) = match is_binary(before) || is_binary(after) {
-                true => (Vec::new(), Vec::new()),
-                false => {
-                    let diff = LineDiff::new(before, after);
-                    let (added, removed) = diff.changed();
-                    let texts = |lines: &[&[u8]]| lines.iter().map(|line| trimmed(line)).collect::<Vec<_>>();
-                    (texts(&added), texts(&removed))
-                }
-            };
-            files.push((path.to_string(), added, removed));
+            // Also of what looks binary: a byte in a comment makes no picture of a program.
+            let diff = LineDiff::new(before, after);
+            let (added, removed) = diff.changed();
+            let texts = |lines: &[&[u8]]| lines.iter().map(|line| trimmed(line)).collect::<Vec<_>>();
+            files.push((path.to_string(), texts(&added), texts(&removed)));
         }
         let mut lines = Lines { files };
         lines.drop_moved();

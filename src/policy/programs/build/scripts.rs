@@ -48,10 +48,12 @@ pub(super) fn names_installed(call: &Call<'_>, option: &str) -> Result<(), Denia
 
 // Python looks for a module in the current directory first.
 pub(super) fn module_is_installed(call: &Call<'_>, module: &str) -> Result<(), Denial> {
-    let path = module.replace('.', "/");
-    for file in [".py", "/__init__.py", "/__main__.py"] {
-        if call.is_there(&format!("{path}{file}"))? {
-            return Err(in_its_place(call, module));
+    let ends = module.match_indices('.').map(|(end, _)| end).chain([module.len()]);
+    for path in ends.map(|end| module[..end].replace('.', "/")) {
+        for file in [".py", ".pyc", ".so", "/__init__.py", "/__main__.py"] {
+            if call.is_there(&format!("{path}{file}"))? {
+                return Err(in_its_place(call, module));
+            }
         }
     }
     Ok(())
