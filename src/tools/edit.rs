@@ -102,6 +102,12 @@ impl Call for EditCall {
                     "No changes to apply. The new content is identical to the current content of file: {shown}"
                 )));
             }
+            if cx.text_tools && comments::says_nothing_new(&before.text, &replaced.text, task(cx)) {
+                return Err(ToolError::failed(format!(
+                    "No edits made: {shown} has these words already. The task asks for a new comment: {}\nWrite it in your own words.",
+                    task(cx)
+                )));
+            }
             if cx.text_tools && memory::must_confirm(cx.memory, &view.path, &before.text, &replaced.text) {
                 return Err(ToolError::failed(format!(
                     "This edit would replace all lines of {shown}. Make an edit of the lines that the task is about: \

@@ -20,7 +20,7 @@ use crate::event::{Event, Limits, RunStarted};
 use crate::exit::Exit;
 use crate::model::{Arguments, Message, Part, ToolCall};
 use crate::policy::Access;
-use crate::prompt::first_message::{LISTING_CHARS, asks, named_paths};
+use crate::prompt::first_message::{LISTING_CHARS, asks, named_paths, note};
 use crate::prompt::first_search::first_search;
 use crate::recipe::file::Before;
 use crate::run::conversation::failing_check::FailingCheck;
@@ -246,10 +246,14 @@ impl Conversation<'_> {
             invoker = invoker.restoring(&setup.masking.secrets);
         }
         let searches = is_typed && hooks.is_none() && model.text_tools() && plain == task;
+        // What its kind of task is done by: an answer without a call is none.
+        let is_done_by =
+            |tool: ToolId| [ToolId::Edit, ToolId::WriteFile].contains(&tool) && setup.toolbox.registry.has(tool);
+        let changes = model.text_tools() && note(&task).is_some_and(|note| is_done_by(note.tool));
         let options = AgentOptions {
             on_deny: rules.on_deny,
             max_output_tokens: setup.asked.max_output_tokens,
-            changes_expected: setup.delivery.expected,
+            changes_expected: setup.delivery.expected || changes,
             instructions: crate::prompt::system::CORE,
             question: question_of(&task, setup),
             first_call: if searches { self.first_call(&task, &judge) } else { None },

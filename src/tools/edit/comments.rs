@@ -1,6 +1,7 @@
 //! Reads an edit of a model that writes its calls as text where the task asks for a comment: such models leave out the line that
 //! the comment belongs to, put it below that line, or forget its sign.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use crate::change::loss;
@@ -133,6 +134,15 @@ fn with_its_sign(path: &Path, text: &str, (old, new): (&str, &str)) -> Option<St
     (is_sentence && is_first).then(|| before(old, &format!("{sign} {sentence}\n")))
 }
 
+/// Tells whether a task asks for a comment and a new text has no line whose words are not in the file already.
+pub(super) fn says_nothing_new(before: &str, after: &str, task: &str) -> bool {
+    let bare = |line: &'_ str| line.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
+    let had: HashSet<String> = before.lines().map(bare).collect();
+    asks_for_comment(task)
+        && before != after
+        && after.lines().map(bare).all(|line| line.is_empty() || had.contains(&line))
+}
+
 /// Returns the text to replace from the beginning of its first line, if it is in one place and only words stand before it
 /// on that line, as in `async function f() {`; `None` where it is the end of a line of code, a comment or a string.
 fn from_line_start<'t>(text: &'t str, old: &'t str) -> Option<&'t str> {
@@ -243,6 +253,19 @@ mod tests {
         assert_eq!(written("# Written by A.", "# Reads names.", "Correct the comment in a.py."), None);
         assert_eq!(written("# Written by A.", "", task), None);
         assert_eq!(written("# Written by A.", "# Reads names.", "Add a comment to a.py."), None);
+    }
+
+    #[test]
+    fn a_comment_that_is_there_already_is_no_new_one() {
+        let text = "#\n# a.py: reads names\n#\nimport a\n";
+        let task = "Add a comment at the top of a.py.";
+        for after in
+            ["#\na.py: reads names\n#\nimport a\n", "# a.py: reads names\n#\n# a.py: reads names\n#\nimport a\n"]
+        {
+            assert!(says_nothing_new(text, after, task), "{after}");
+            assert!(!says_nothing_new(text, after, "Correct the comment in a.py."), "{after}");
+        }
+        assert!(!says_nothing_new(text, &format!("# Reads all names.\n{text}"), task));
     }
 
     #[test]
