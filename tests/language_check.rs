@@ -74,14 +74,18 @@ fn an_answer_that_leaves_a_file_broken_is_questioned_once_and_then_told() {
     assert_eq!((outcome.code, outcome.result["result"].as_str()), (0, Some("Done.")), "{}", outcome.stderr);
     let asked = project.server().messages(2);
     assert!(asked.contains("a.json is still broken") && asked.contains("Set a to 2"), "{asked}");
-    assert!(outcome.result["warnings"].to_string().contains("a.json is broken by this run"), "{}", outcome.result);
+    assert!(
+        outcome.result["warnings"].to_string().contains("a.json is left so: This change broke the file"),
+        "{}",
+        outcome.result
+    );
 
     let project = Project::new().file("a.json", "{\"a\": 1}\n").git();
     let mends = call("edit", json!({"file_path": "a.json", "old_string": "2", "new_string": "2}"}));
     let project = project.model([breaks(), say("Done."), mends, say("It is mended.")]);
     let outcome = project.run(&["-p", "Set a to 2 in a.json", "--policy", "builtin:edit", "--output-format", "json"]);
     assert_eq!((outcome.code, outcome.result["result"].as_str()), (0, Some("It is mended.")), "{}", outcome.stderr);
-    assert!(!outcome.result.to_string().contains("is broken by this run"), "{}", outcome.result);
+    assert!(!outcome.result.to_string().contains("is left so"), "{}", outcome.result);
 }
 
 #[test]
@@ -100,7 +104,7 @@ fn a_secret_in_what_a_check_says_does_not_reach_the_model() {
         }
         assert!(!outcome.stderr.contains("ghp_0123"), "{}", outcome.stderr);
         if is_isolated(&outcome) {
-            assert!(outcome.stderr.contains("a.sh is broken by this run"), "{}", outcome.stderr);
+            assert!(outcome.stderr.contains("is left so"), "{}", outcome.stderr);
             assert!(project.server().messages(2).contains("a.sh is still broken"), "padding {padding}");
         }
     }

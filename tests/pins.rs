@@ -112,7 +112,11 @@ fn wrappers_and_installed_programs_run_only_as_they_were_when_the_run_began() {
     }
     let write =
         |path: &str| call("write_file", json!({"file_path": path, "content": "#!/bin/sh\necho evil > out.txt\n"}));
+    let own_bin =
+        json!({"file_path": "package.json", "content": "{\"name\": \"x\", \"bin\": {\"jest\": \"other\"}}\n"});
     for attack in [
+        vec![call("write_file", own_bin), start("npx jest --ci")],
+        vec![start("echo '{\"bin\": {\"jest\": \"other\"}}' > package.json && npx jest --ci")],
         vec![write("gradlew"), start("./gradlew test")],
         vec![start("cp other gradlew"), start("./gradlew test")],
         vec![write("gradle/wrapper/gradle-wrapper.jar"), start("./gradlew test")],

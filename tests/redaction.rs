@@ -407,3 +407,55 @@ fn a_placeholder_of_an_earlier_run_is_not_written_into_a_file() {
     let answers = project.server().requests().last().unwrap().to_string();
     assert!(answers.contains("read the file again"), "{answers}");
 }
+
+#[test]
+fn what_is_shown_in_part_is_masked_before_it_is_cut() {
+    let token = format!("ghp_{}", "aB3dE6".repeat(6));
+    let part = &token[8..24];
+    // The token stands across each place at which the output is cut, and across the end of what an edit shows.
+    let script = "for n in 1 2 3; do printf '%01990d ' 0; printf \"ghp_$T \"; done; printf '%03990d\\n' 0; exit 1\n";
+    let script = format!("T={}\n{script}", &token[4..]);
+    let long = format!("{{\"a\": \"{}\", \"t\": \"{token}\"}}\n\"b\"\n", "x ".repeat(1980));
+    let project = Project::new().file("t.sh", script).file("a.json", long).git().model([
+        call("edit", json!({"file_path": "a.json", "old_string": "\"b\"\n", "new_string": "\"c\"\n"})),
+        say("done"),
+        say("done"),
+    ]);
+    let outcome = project.run(&["--policy", "builtin:ci-dev", "--apply", "--verify", "bash t.sh", "change a.json"]);
+    assert_eq!(outcome.code, 64, "{}", outcome.stderr);
+    let sent = serde_json::to_string(&project.server().requests()).unwrap();
+    assert!(sent.contains("[redacted:github-token-"), "{sent}");
+    for (place, text) in [("sent", &sent), ("result", &outcome.result.to_string()), ("stderr", &outcome.stderr)] {
+        assert!(!text.contains(part), "{place}: {text}");
+    }
+}
+
+#[test]
+fn a_secret_that_was_typed_is_not_searched_for_or_said_again() {
+    let token = format!("ghp_{}", "aB3dE6".repeat(6));
+    for task in [format!("Where is the variable {token} used?"), format!("What does a.py do with {token}?")] {
+        let read =
+            "<tool_call>\n<function=read_file>\n<parameter=file_path>\na.py\n</parameter>\n</function>\n</tool_call>";
+        let project = Project::new().file("a.py", "x = 1\n").git().model([say(read), say("It is not used.")]);
+        let outcome = project.run(&["--text-tools", "force", &task]);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let sent = serde_json::to_string(&project.server().requests()).unwrap();
+        assert!(!sent.contains(&token) && !outcome.stderr.contains(&token), "{sent}");
+    }
+}
+
+#[test]
+fn lines_of_a_key_are_masked_in_a_diff_from_a_pipe_and_stay_in_a_whole_file() {
+    let line = "MIIEpAIBAAKCAQEA7yG9Qd3kV5bR1mZx8LwT2nC4fJ6hS0uP9eXaKqWvYtBrDgNo";
+    let project = Project::new().file("logo.py", format!("LOGO = (\n    \"{line}\"\n)\n")).git();
+    let diff = format!("--- a/x\n+++ b/x\n {line}\n-a\n+b\n");
+    let project = project.stdin(diff).model([say("done")]);
+    let outcome = project.run(&["explain"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let requests = project.server().requests();
+    assert!(!requests[0].to_string().contains(line), "{}", requests[0]);
+    let project = Project::new().file("logo.py", format!("LOGO = (\n    \"{line}\"\n)\n")).git();
+    let project = project.model([call("read_file", json!({"file_path": "logo.py"})), say("done")]);
+    project.run(&["look"]);
+    assert!(project.server().requests()[1].to_string().contains(line));
+}

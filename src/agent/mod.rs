@@ -395,7 +395,7 @@ impl<'a> Agent<'a> {
             return Some("Other lines are in their place now, so put them back with the tools.".to_owned());
         }
         if self.said.nudged.is_none() && !self.tools.specs().is_empty() {
-            if self.options.changes_expected && self.account.tool_calls() == 0 {
+            if self.options.changes_expected && self.account.tool_calls() == 0 && !self.account.is_last_turn() {
                 return Some(NOTHING_DONE.to_owned());
             }
             if self.model.text_tools()

@@ -126,6 +126,12 @@ impl CaseProject {
         if !directory.is_dir() {
             return Ok(false);
         }
+        // A repository in it would configure the git that is called here.
+        let names = std::fs::read_dir(&directory).map_err(at(&directory))?;
+        let repository = names.flatten().find(|entry| entry.file_name().eq_ignore_ascii_case(".git"));
+        if let Some(repository) = repository {
+            return Err(CaseError::Repository(repository.path()));
+        }
         temporary_files::copy(&directory, &self.directory()).map_err(at(&directory)).map(|()| true)
     }
 

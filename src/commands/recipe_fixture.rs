@@ -22,6 +22,9 @@ pub(super) enum CaseError {
     /// A path leads out of the repository.
     #[error("{0} leads out of the repository: the fixture and the transcript of a test are part of it")]
     Outside(String),
+    /// A fixture brings a repository of its own.
+    #[error("{}: a fixture has no repository of its own: remove it, one is made of its files", .0.display())]
+    Repository(PathBuf),
     /// The policy of a fixture does not count.
     #[error("{path}: {why}")]
     Policy { path: String, why: String },

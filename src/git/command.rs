@@ -83,14 +83,10 @@ fn numbered(count: usize, values: &[(&str, &str)]) -> Vec<(String, String)> {
 /// Returns what git of the model is told besides: nothing is read from the home that builds write to, nor from the
 /// system. A configuration or attributes there would have git start programs and show what the command did not name.
 pub fn private_git_configuration() -> Vec<(String, String)> {
-    let mut variables: Vec<(String, String)> = [
-        ("GIT_CONFIG_GLOBAL", "/dev/null"),
-        ("GIT_CONFIG_NOSYSTEM", "1"),
-        ("GIT_ATTR_NOSYSTEM", "1"),
-        ("XDG_CONFIG_HOME", "/dev/null"),
-    ]
-    .map(|(name, value)| (name.to_owned(), value.to_owned()))
-    .into();
+    let mut variables: Vec<(String, String)> =
+        [("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_ATTR_NOSYSTEM", "1")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
     variables.extend(more_configuration(&[("core.attributesFile", "/dev/null"), ("core.excludesFile", "/dev/null")]));
     variables
 }

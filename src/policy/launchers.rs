@@ -8,23 +8,37 @@ use super::programs::Word;
 use crate::path::RelPath;
 
 /// Launchers, the subcommands that start a program by its name, and the files that they ask first.
-const LAUNCHERS: [(&str, &str, &str); 4] = [
+const LAUNCHERS: [(&str, &str, &str); 5] = [
     ("npx", "", "package.json"),
     ("npm", "exec x", "package.json"),
-    ("uv pdm pipenv poetry rye hatch", "run", "pyproject.toml Pipfile"),
+    ("pnpm pnpx", "exec dlx", "package.json pnpm-workspace.yaml .pnpmfile.cjs"),
+    ("uv pdm pipenv poetry rye hatch", "run", "pyproject.toml Pipfile hatch.toml"),
     ("composer", "exec", "composer.json"),
 ];
 
-/// Where such a file names programs.
-const NAMES: [(&str, &[&str]); 4] = [
-    ("package.json", &["/bin", "/name", "/workspaces"]),
+/// Where such a file names programs; nothing where all of it counts.
+const NAMES: [(&str, &[&str]); 7] = [
+    ("package.json", &["/bin", "/directories", "/name", "/workspaces", "/pnpm"]),
     (
         "pyproject.toml",
-        &["/project/scripts", "/project/gui-scripts", "/tool/pdm/scripts", "/tool/rye/scripts", "/tool/poetry/scripts"],
+        &[
+            "/project/scripts",
+            "/project/gui-scripts",
+            "/tool/pdm/scripts",
+            "/tool/rye/scripts",
+            "/tool/poetry/scripts",
+            "/tool/hatch/envs",
+        ],
     ),
     ("Pipfile", &["/scripts"]),
     ("composer.json", &["/bin", "/scripts"]),
+    ("hatch.toml", &[]),
+    ("pnpm-workspace.yaml", &[]),
+    (".pnpmfile.cjs", &[]),
 ];
+
+/// Where the programs of a Python project are.
+const ENVIRONMENTS: [&str; 2] = [".venv/bin", "venv/bin"];
 
 /// Returns the files that say what a command starts, in its directories and those above; not all of them need be there.
 pub(super) fn asked_first(words: &[Word], folders: &[RelPath]) -> Vec<RelPath> {
@@ -35,16 +49,51 @@ pub(super) fn asked_first(words: &[Word], folders: &[RelPath]) -> Vec<RelPath> {
         return Vec::new();
     }
     let above = |folder: &RelPath| std::iter::successors(Some(folder.clone()), RelPath::parent).collect::<Vec<_>>();
-    let all = folders.iter().flat_map(above);
-    all.flat_map(|folder| files.split_whitespace().filter_map(move |file| folder.join(file))).collect()
+    let all: Vec<RelPath> = folders.iter().flat_map(above).collect();
+    let mut asked: Vec<RelPath> = Vec::new();
+    for folder in &all {
+        asked.extend(files.split_whitespace().filter_map(|file| folder.join(file)));
+    }
+    if *subcommands == "run" {
+        let behind = words.iter().skip_while(|word| word.text != "run").skip(1);
+        for name in
+            behind.filter(|word| word.literal && !word.text.starts_with('-') && !word.text.contains('/')).take(2)
+        {
+            let places = all.iter().flat_map(|folder| ENVIRONMENTS.iter().filter_map(|place| folder.join(place)));
+            asked.extend(places.filter_map(|place| place.join(&name.text)));
+        }
+    }
+    asked
+}
+
+/// Tells whether a launcher is asked to take programs from another package: that its files did not change is not known.
+pub(super) fn leaves_the_package(words: &[Word]) -> bool {
+    let program = words.first().map(|word| base_name(&word.text)).unwrap_or_default();
+    let names = |text: &str| {
+        let name = text.split('=').next().unwrap_or_default();
+        name.starts_with("-w") || ["--workspace", "--workspaces", "--ws", "--prefix", "-C"].contains(&name)
+    };
+    program == "npx" && words.iter().skip(1).take_while(|word| word.text.starts_with('-')).any(|word| names(&word.text))
+        || program == "npm"
+            && words.iter().any(|word| matches!(word.text.as_str(), "exec" | "x"))
+            && words.iter().any(|word| names(&word.text))
 }
 
 /// Returns what such a file says about programs: `None` if it is no such file. One that cannot be read says itself.
 pub(crate) fn names_programs(path: &RelPath, content: Option<&[u8]>) -> Option<Value> {
     let name = path.file_name()?.to_str()?;
-    let (_, places) = NAMES.iter().find(|(file, _)| *file == name)?;
-    let Some(content) = content else { return Some(Value::Array(vec![Value::Null; places.len()])) };
+    let folder = path.parent().unwrap_or_default().to_string();
+    let is_program = ENVIRONMENTS.iter().any(|place| folder == *place || folder.ends_with(&format!("/{place}")));
+    let places = match NAMES.iter().find(|(file, _)| *file == name) {
+        Some((_, places)) => *places,
+        None if is_program => &[],
+        None => return None,
+    };
+    let Some(content) = content else { return Some(places.iter().map(|_| Value::Null).collect()) };
     let text = String::from_utf8_lossy(content);
+    if places.is_empty() {
+        return Some(Value::from(text));
+    }
     let read: Option<Value> = match name.ends_with(".json") {
         true => serde_json::from_str(&text).ok(),
         false => toml::from_str(&text).ok(),
@@ -68,9 +117,22 @@ mod tests {
         };
         assert_eq!(asked(&["npx", "eslint"], "a/b"), ["a/b/package.json", "a/package.json", "package.json"]);
         assert_eq!(asked(&["npm", "--silent", "exec", "eslint"], "a"), ["a/package.json", "package.json"]);
-        assert_eq!(asked(&["pdm", "run", "ruff"], "a").len(), 4);
+        assert_eq!(asked(&["pdm", "run", "ruff"], "a").len(), 10);
         assert!(asked(&["npm", "test"], "a").is_empty());
         assert!(asked(&["eslint"], "a").is_empty());
+    }
+
+    #[test]
+    fn another_package_is_left_to_its_own_scripts() {
+        let leaves = |line: &str| leaves_the_package(&line.split(' ').map(Word::literal).collect::<Vec<_>>());
+        for line in
+            ["npx -w packages/a eslint", "npx --workspace=a eslint", "npm exec -w a -- eslint", "npm -w a exec eslint"]
+        {
+            assert!(leaves(line), "{line}");
+        }
+        for line in ["npx eslint -w", "npm exec eslint", "npm test -w a", "npx webpack --watch"] {
+            assert!(!leaves(line), "{line}");
+        }
     }
 
     #[test]

@@ -128,23 +128,32 @@ impl Pieces {
 
     /// Finds the pieces in a text, in its order.
     pub(super) fn find(&self, text: &str) -> Vec<Range<usize>> {
-        let (bytes, mut found, mut at) = (text.as_bytes(), Vec::new(), 0);
-        let is_empty = self.marked.keys.is_empty() && self.guessed.keys.is_empty();
-        while !is_empty && at + SHORTEST_PIECE <= bytes.len() {
-            // The last byte of a window that is none rules out all windows with it.
-            let window = &bytes[at..at + SHORTEST_PIECE];
-            if let Some(last) = window.iter().rposition(|byte| !is_base64(byte)) {
-                at += last + 1;
-                continue;
-            }
-            let length = self.marked.longest(&bytes[at..]).max(self.guessed.longest(&bytes[at..]));
-            if is_mixed(&bytes[at..at + length]) {
-                found.push(at..at + length);
-            }
-            at += length.max(1);
-        }
-        found
+        pieces_of(&[&self.marked, &self.guessed], text)
     }
+
+    /// Finds the pieces of keys whose marks were seen.
+    pub(super) fn find_marked(&self, text: &str) -> Vec<Range<usize>> {
+        pieces_of(&[&self.marked], text)
+    }
+}
+
+fn pieces_of(all: &[&Keys], text: &str) -> Vec<Range<usize>> {
+    let (bytes, mut found, mut at) = (text.as_bytes(), Vec::new(), 0);
+    let is_empty = all.iter().all(|keys| keys.keys.is_empty());
+    while !is_empty && at + SHORTEST_PIECE <= bytes.len() {
+        // The last byte of a window that is none rules out all windows with it.
+        let window = &bytes[at..at + SHORTEST_PIECE];
+        if let Some(last) = window.iter().rposition(|byte| !is_base64(byte)) {
+            at += last + 1;
+            continue;
+        }
+        let length = all.iter().map(|keys| keys.longest(&bytes[at..])).max().unwrap_or(0);
+        if is_mixed(&bytes[at..at + length]) {
+            found.push(at..at + length);
+        }
+        at += length.max(1);
+    }
+    found
 }
 
 impl Keys {

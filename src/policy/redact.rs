@@ -366,7 +366,11 @@ impl Secrets {
         }
         let before = String::from_utf8_lossy(diff::text_of(&change.before));
         let after = String::from_utf8_lossy(diff::text_of(&change.after));
-        self.all_in(&after).into_iter().find(|found| !before.contains(found.text)).map(|found| found.what())
+        let found =
+            self.all_in(&after).into_iter().find(|found| !before.contains(found.text)).map(|found| found.what());
+        let pieces = || self.pieces.read().unwrap_or_else(PoisonError::into_inner).find_marked(&after);
+        let lines = || pieces().into_iter().find(|piece| !before.contains(&after[piece.clone()]));
+        found.or_else(|| lines().map(|_| "lines of a private key".to_owned()))
     }
 
     /// Names the secrets that a text shows, each once.

@@ -189,7 +189,7 @@ fn segments(path: &str) -> Vec<Vec<u8>> {
 
 /// Tells whether some servers take a part for a step up, as `..;`: what is meant by the path is not known.
 fn is_step_up(part: &[u8]) -> bool {
-    let name = part.split(|byte| *byte == b';').next().unwrap_or_default();
+    let name = part.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     name.len() > 1 && name.iter().all(|byte| *byte == b'.')
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::common::{memory, names};
+use super::common::{copied, memory, names};
 use super::{
     Assignment, Call, CallFuture, Choice, Effects, ToolContext, ToolError, ToolOutput, TypedTool, check_names_file,
     whole,
@@ -101,6 +101,11 @@ impl Call for EditCall {
                 return Err(ToolError::failed(format!(
                     "No changes to apply. The new content is identical to the current content of file: {shown}"
                 )));
+            }
+            if cx.text_tools
+                && let Some(problem) = copied::copied(task(cx), &before.text, &replaced.text)
+            {
+                return Err(ToolError::failed(problem));
             }
             if cx.text_tools && comments::says_nothing_new(&before.text, &replaced.text, task(cx)) {
                 return Err(ToolError::failed(format!(
@@ -223,6 +228,11 @@ impl EditCall {
         let failed = |error: WorkspaceError| names::file_error(&error, shown);
         let path: RelPath =
             grant.writable(&self.path).ok_or_else(|| failed(WorkspaceError::NotGranted(self.path.clone())))?.clone();
+        if cx.text_tools
+            && let Some(problem) = copied::copied(task(cx), "", &self.new)
+        {
+            return Err(ToolError::failed(problem));
+        }
         cx.workspace.write(grant, &self.path, Entry::file(self.new.as_bytes())).map_err(failed)?;
         memory::saw(cx.memory, &path, self.new.as_bytes());
         let diff = diff::of_text(&names::relative(&path), "", &self.new);

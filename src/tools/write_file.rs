@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::common::{memory, names};
+use super::common::{copied, memory, names};
 use super::{Call, CallFuture, Display, Effects, ToolContext, ToolError, ToolOutput, TypedTool, check_names_file};
 use crate::base::cut;
 use crate::change::Entry;
@@ -141,7 +141,14 @@ impl WriteCall {
                  those that stay as well. If none of them stays, make the same call again."
             ));
         }
-        let task = cx.memory.task.get().filter(|_| !exists)?;
+        let task = cx.memory.task.get()?;
+        let before = old.map(|old| old.text.as_str()).unwrap_or_default();
+        if let Some(problem) = copied::copied(task.short(), before, text) {
+            return Some(problem);
+        }
+        if exists {
+            return None;
+        }
         let is_there = |named: &Path| RelPath::new(named).is_some_and(|named| !cx.workspace.is_free(&named));
         let doubt = doubt::doubt(task, path.as_path(), text, &is_there)?;
         memory::is_first_question(cx.memory, path).then_some(doubt)

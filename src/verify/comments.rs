@@ -38,7 +38,12 @@ pub fn only_comments_differ(language: Language, before: &str, after: &str) -> bo
         text.lines().filter(|line| !is_comment_line(language, line)).map(str::to_owned).collect()
     };
     let same = |part: &dyn Fn(&str) -> Vec<String>| part(before) == part(after);
-    same(&code) && same(&outside) && same(&|text| heads(language, text)) && same(&other_line_ends)
+    // What would be code if the line is in a template after all.
+    let templates = |text: &str| -> Vec<String> {
+        let opens = |line: &&str| language == Language::JavaScript && (line.contains('`') || line.contains("${"));
+        text.lines().filter(opens).map(str::to_owned).collect()
+    };
+    same(&code) && same(&outside) && same(&|text| heads(language, text)) && same(&other_line_ends) && same(&templates)
 }
 
 /// A comment, and none that means something to the machine: `//go:embed`, `#!`, `# type:`, `// eslint-disable`, `// @ts-ignore`.
@@ -68,7 +73,7 @@ fn heads(language: Language, text: &str) -> Vec<String> {
         *number == 0 && line.starts_with("#!") || language == Language::Python && line.contains("coding")
     };
     let first = text.lines().take(2).enumerate().filter(is_head);
-    let c = text.find("import \"C\"").filter(|_| language == Language::Go).map(|end| text[..end].to_owned());
+    let c = text.find("\"C\"").filter(|_| language == Language::Go).map(|end| text[..end].to_owned());
     first.map(|(_, line)| line.to_owned()).chain(c).collect()
 }
 
@@ -92,7 +97,7 @@ fn without_comments(language: Language, text: &str) -> String {
                 let mark = &rest[..3];
                 rest[3..].find(mark).map_or(rest.len(), |end| end + 6)
             }
-            Language::Python => quoted(rest, &['"', '\'']).unwrap_or(c.len_utf8()),
+            Language::Python => in_line(rest, &['"', '\'']).unwrap_or(c.len_utf8()),
             Language::Rust | Language::JavaScript | Language::Go if rest.starts_with("//") => {
                 rest = &rest[rest.find('\n').unwrap_or(rest.len())..];
                 continue;
@@ -106,7 +111,9 @@ fn without_comments(language: Language, text: &str) -> String {
                 .or_else(|| quoted(rest, &['"']))
                 .or_else(|| character(rest))
                 .unwrap_or(c.len_utf8()),
-            Language::JavaScript | Language::Go => quoted(rest, &['"', '\'', '`']).unwrap_or(c.len_utf8()),
+            Language::Go if c == '`' => rest[1..].find('`').map_or(rest.len(), |end| end + 2),
+            Language::JavaScript if c == '`' => quoted(rest, &['`']).unwrap_or(c.len_utf8()),
+            Language::JavaScript | Language::Go => in_line(rest, &['"', '\'']).unwrap_or(c.len_utf8()),
         };
         out.push_str(&rest[..length]);
         rest = &rest[length..];
@@ -125,6 +132,13 @@ fn quoted(text: &str, marks: &[char]) -> Option<usize> {
         escaped = c == '\\' && !escaped;
     }
     Some(text.len())
+}
+
+/// As [`quoted`], for a text that ends on its line, or goes on behind a backslash.
+fn in_line(text: &str, marks: &[char]) -> Option<usize> {
+    let length = quoted(text, marks)?;
+    let breaks = text[..length].match_indices('\n').any(|(at, _)| !text[..at].trim_end_matches('\r').ends_with('\\'));
+    (!breaks).then_some(length)
 }
 
 /// Length of `r"…"`, `r#"…"#` and their kin.
@@ -194,6 +208,13 @@ mod tests {
         ] {
             assert!(!only_comments_differ(Python, "a = 1\n", &format!("{added}a = 1\n")), "{added:?}");
         }
+        let template = "x(/^```/);\nlet s = `a\n`;\n";
+        assert!(!only_comments_differ(JavaScript, template, &template.replace("a\n", "a\n// ${require('x')}\n")));
+        let block = "package a\n\n// int x;\nimport (\n\t\"C\"\n)\n";
+        assert!(!only_comments_differ(Go, block, &block.replace("// int", "// #cgo LDFLAGS: -l x\n// int")));
+        let raw = "package a\n\nvar s = `\\`\nvar t = `\n`\n";
+        assert!(!only_comments_differ(Go, raw, &raw.replace("= `\n`", "= `\n// x\n`")));
+        assert!(only_comments_differ(JavaScript, "f(/[\"]/);\ng();\n", "f(/[\"]/);\n// Calls g.\ng();\n"));
         let cgo = "package a\n\n// static int x;\nimport \"C\"\n";
         assert!(!only_comments_differ(Go, cgo, &cgo.replace("// static", "// #cgo LDFLAGS: -l x\n// static")));
         assert!(!only_comments_differ(JavaScript, "a()\n", "/// <reference path=\"x\" />\na()\n"));

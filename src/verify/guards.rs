@@ -139,7 +139,9 @@ impl Guards {
     fn lines(&self, path: &RelPath, change: &Change, found: &mut Vec<Violation>) -> usize {
         let (before, after) = (text_of(&change.before), text_of(&change.after));
         // A byte in a comment makes no picture of a program: its lines are judged, too.
-        let is_text = |entry: &Entry, text: &[u8]| *entry != Entry::Absent && !is_binary(text);
+        let is_text = |entry: &Entry, text: &[u8]| {
+            *entry != Entry::Absent && (!is_binary(text) || std::str::from_utf8(text).is_ok())
+        };
         let counts = is_text(&change.before, before) || is_text(&change.after, after);
         let diff = LineDiff::new(before, after);
         let (added, removed) = diff.changed();

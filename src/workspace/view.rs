@@ -209,7 +209,8 @@ impl Workspace {
             Some(outside) => self.read_outside(given, outside)?,
             None => self.read_inside(grant, given)?,
         };
-        self.notice(&view.content, false);
+        // What a command wrote may be a part of something.
+        self.notice(&view.content, self.staged(&view.path).is_some());
         Ok(view)
     }
 

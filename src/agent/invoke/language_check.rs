@@ -94,7 +94,7 @@ impl Invoker<'_> {
     /// Says which files the run leaves broken.
     pub(crate) fn warn_of_fault(&self, emit: Emit<'_>) {
         for (path, fault) in self.broken_files() {
-            emit(Event::Warning { message: self.masked(format!("{path} is broken by this run. {fault}")) });
+            emit(Event::Warning { message: self.masked(format!("{path} is left so: {fault}")) });
         }
     }
 

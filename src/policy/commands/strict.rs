@@ -19,6 +19,10 @@ const INSTALLED: [&str; 5] = ["node_modules/.bin", "vendor/bin", ".venv/bin", "v
 pub(super) fn judge(cx: Context<'_>, rule: &Rule<CommandRule>, words: &[Word]) -> Result<Option<Out>, Denial> {
     let mut out = allowed(cx, rule, words)?;
     if let Some(out) = &mut out {
+        if launchers::leaves_the_package(words) {
+            let denial = Denial::new(format!("{} would start a program of another package", words[0].text)).by("G7");
+            return Err(denial.hint("run it in the directory of that package"));
+        }
         out.unchanged.extend(launchers::asked_first(words, cx.folders));
     }
     Ok(out)

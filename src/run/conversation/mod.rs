@@ -246,14 +246,10 @@ impl Conversation<'_> {
             invoker = invoker.restoring(&setup.masking.secrets);
         }
         let searches = is_typed && hooks.is_none() && model.text_tools() && plain == task;
-        // What its kind of task is done by: an answer without a call is none.
-        let is_done_by =
-            |tool: ToolId| [ToolId::Edit, ToolId::WriteFile].contains(&tool) && setup.toolbox.registry.has(tool);
-        let changes = model.text_tools() && note(&task).is_some_and(|note| is_done_by(note.tool));
         let options = AgentOptions {
             on_deny: rules.on_deny,
             max_output_tokens: setup.asked.max_output_tokens,
-            changes_expected: setup.delivery.expected || changes,
+            changes_expected: setup.delivery.expected || model.text_tools() && self.is_for_an_edit(&task),
             instructions: crate::prompt::system::CORE,
             question: question_of(&task, setup),
             first_call: if searches { self.first_call(&task, &judge) } else { None },
@@ -265,6 +261,12 @@ impl Conversation<'_> {
         let answered = self.rounds(&mut agent, hooks.as_ref(), &question, named).await;
         *account = agent.into_account();
         answered
+    }
+
+    /// Tells whether the task is of a kind that is done by an edit: an answer without a call is none.
+    fn is_for_an_edit(&self, task: &str) -> bool {
+        let is_edit = |tool: ToolId| [ToolId::Edit, ToolId::WriteFile].contains(&tool);
+        note(task).is_some_and(|note| is_edit(note.tool) && self.setup.toolbox.registry.has(note.tool))
     }
 
     /// Returns the search that the task asks for, if it is allowed: nobody asked for this call.

@@ -224,7 +224,7 @@ pub(super) const TABLES: &[Table] = &[
     Table { names: "vitest", options: VITEST, operands: Operands::Special, special: Some(vitest), ..YARGS },
     Table {
         names: "mocha",
-        options: "-t,--timeout=D -b,--bail -g,--grep=D -f,--fgrep=D -i,--invert --recursive --exit --parallel -j,--jobs=D -C,--no-color --color --check-leaks --forbid-only --forbid-pending --retries=D -s,--slow=D -w,--watch --full-trace --dry-run --inline-diffs -S,--sort \
+        options: "-t,--timeout=D -b,--bail -g,--grep=A -f,--fgrep=D -i,--invert --recursive --exit --parallel -j,--jobs=D -C,--no-color --color --check-leaks --forbid-only --forbid-pending --retries=D -s,--slow=D -w,--watch --full-trace --dry-run --inline-diffs -S,--sort \
             --extension={js|jsx|cjs|mjs|ts|tsx|cts|mts|coffee} -R,--reporter={spec|dot|nyan|tap|landing|list|progress|json|json-stream|min|doc|markdown|xunit|html} --ignore=D --no-diff --version -h,--help -u,--ui={bdd|tdd|qunit|exports} \
             !-r,--require=R --config={.mocharc.*|.mocharc} !--package=R !--file=R !--opts=R !-n,--node-option=P !--loader=R !--import=R !-O,--reporter-option=P",
         special: Some(mocha),

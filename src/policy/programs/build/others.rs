@@ -76,7 +76,7 @@ pub(super) const TABLES: &[Table] = &[
             },
             Table {
                 names: "routes about stats zeitwerk:check middleware notes db:version",
-                options: "-c,--controller=D -g,--grep=D -E,--expanded --unused -a,--annotations=D",
+                options: "-c,--controller=D -g,--grep=A -E,--expanded --unused -a,--annotations=D",
                 operands: Operands::None,
                 ..TOOL
             },

@@ -50,7 +50,7 @@ pub(super) fn names_installed(call: &Call<'_>, option: &str) -> Result<(), Denia
 pub(super) fn module_is_installed(call: &Call<'_>, module: &str) -> Result<(), Denial> {
     let ends = module.match_indices('.').map(|(end, _)| end).chain([module.len()]);
     for path in ends.map(|end| module[..end].replace('.', "/")) {
-        for file in [".py", ".pyc", ".so", "/__init__.py", "/__main__.py"] {
+        for file in [".py", ".pyc", ".so", "/__init__.py", "/__init__.pyc", "/__main__.py", "/__main__.pyc"] {
             if call.is_there(&format!("{path}{file}"))? {
                 return Err(in_its_place(call, module));
             }

@@ -12,7 +12,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "--version -V -h,--help",
         subcommands: &[Table {
             names: "test",
-            options: "--project=+D -g,--grep=D --grep-invert=D --reporter={list|line|dot|json|html|junit|github|blob|null} -x --max-failures=D -j,--workers=D \
+            options: "--project=+D -g,--grep=A --grep-invert=A --reporter={list|line|dot|json|html|junit|github|blob|null} -x --max-failures=D -j,--workers=D \
                 --retries=D --repeat-each=D --shard=D --timeout=D --global-timeout=D --list --forbid-only --fully-parallel --pass-with-no-tests --quiet \
                 --trace={on|off|on-first-retry|on-all-retries|retain-on-failure|retain-on-first-failure} --last-failed --only-changed=?G --output=O --headed \
                 -u,--update-snapshots=?D --ignore-snapshots --no-deps --browser={chromium|firefox|webkit|all} --fail-on-flaky-tests -h,--help \
