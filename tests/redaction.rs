@@ -425,7 +425,9 @@ fn what_is_shown_in_part_is_masked_before_it_is_cut() {
     assert_eq!(outcome.code, 64, "{}", outcome.stderr);
     let sent = serde_json::to_string(&project.server().requests()).unwrap();
     assert!(sent.contains("[redacted:github-token-"), "{sent}");
-    for (place, text) in [("sent", &sent), ("result", &outcome.result["verify"].to_string()), ("stderr", &outcome.stderr)] {
+    for (place, text) in
+        [("sent", &sent), ("result", &outcome.result["verify"].to_string()), ("stderr", &outcome.stderr)]
+    {
         assert!(!text.contains(part), "{place}: {text}");
     }
 }

@@ -6,10 +6,10 @@
 //! reverses is not recognised.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use regex::Regex;
 
@@ -28,6 +28,9 @@ const LONGEST_KEY: usize = 16 << 10;
 /// How much of a text is looked at together for pieces of keys, in bytes: less than what is remembered of such.
 const WINDOW: usize = 128 << 10;
 
+/// How many different sets of secrets keep their expressions.
+const MOST_FINDERS: usize = 4;
+
 /// What counts as a secret in a run, and the placeholder of each that was met.
 #[derive(Debug)]
 pub struct Secrets {
@@ -35,7 +38,7 @@ pub struct Secrets {
     values: HashMap<String, String>,
     patterns: Vec<(String, String)>,
     /// Made when the first text comes.
-    finder: OnceLock<Finder>,
+    finder: OnceLock<Arc<Finder>>,
     met: Mutex<Met>,
     /// Whether the conversation has placeholders of an earlier run, which mean nothing in this one.
     is_resumed: AtomicBool,
@@ -94,6 +97,13 @@ pub enum SecretPatternError {
     MatchesEverywhere(String),
 }
 
+impl Finder {
+    /// Tells whether these are its shapes, by their names.
+    fn has(&self, patterns: &[(String, String)]) -> bool {
+        self.kinds.iter().map(|(kind, _)| kind).eq(patterns.iter().map(|(kind, _)| kind))
+    }
+}
+
 impl Secrets {
     /// Finds the secrets of an environment. `patterns` are further shapes.
     pub fn new(variables: &BTreeMap<String, String>, patterns: &[String]) -> Result<Secrets, SecretPatternError> {
@@ -138,11 +148,22 @@ impl Secrets {
                 .chain(self.patterns.iter().map(|(_, pattern)| pattern.clone()))
                 .chain([PLACEHOLDER.to_owned()])
                 .collect();
-            Finder {
-                any: compile(&parts.join("|")),
+            // The items of a batch have the same secrets: to compile the expressions takes longer than all else of an item.
+            static KNOWN: Mutex<VecDeque<(String, Arc<Finder>)>> = Mutex::new(VecDeque::new());
+            let expression = parts.join("|");
+            let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((_, finder)) = known.iter().find(|(of, finder)| *of == expression && finder.has(&self.patterns))
+            {
+                return Arc::clone(finder);
+            }
+            let finder = Arc::new(Finder {
+                any: compile(&expression),
                 kinds: self.patterns.iter().map(|(kind, pattern)| (kind.clone(), compile(pattern))).collect(),
                 placeholder: compile(PLACEHOLDER),
-            }
+            });
+            known.push_front((expression, Arc::clone(&finder)));
+            known.truncate(MOST_FINDERS);
+            finder
         })
     }
 

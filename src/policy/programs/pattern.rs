@@ -64,7 +64,7 @@ impl Call<'_> {
             paths.extend((literal != shape).then_some(literal));
             paths.push(shape);
         }
-        for path in paths.iter().filter(|path| !path.is_empty() && !(list && path.starts_with('!'))) {
+        for path in paths.iter().filter(|path| !(path.is_empty() || list && path.starts_with('!'))) {
             let parts: Vec<&str> = path.split('/').collect();
             let plain = parts.iter().take_while(|part| !part.contains(WILD)).count();
             let (start, tail) = parts.split_at(plain);

@@ -248,7 +248,7 @@ mod tests {
             Some("#!/bin/python3\n# Reads names.")
         );
         // The same comment in other words, a longer one, one that is changed, and none.
-        assert_eq!(written("# Reads teh names.", "# Reads the names.", task), None);
+        assert_eq!(written("# Reads al the names.", "# Reads the names.", task), None);
         assert_eq!(written("# Reads.", "# Reads.\n# Also writes.", task), None);
         assert_eq!(written("# Written by A.", "# Reads names.", "Correct the comment in a.py."), None);
         assert_eq!(written("# Written by A.", "", task), None);
