@@ -79,8 +79,17 @@ pub(super) fn leaves_the_package(words: &[Word]) -> bool {
             && words.iter().any(|word| names(&word.text))
 }
 
+/// Tells whether such a file names the same programs as when the run began; `None` if it is no such file. A directory of programs
+/// (`directories.bin`) may have got another one.
+pub(crate) fn names_the_same(path: &RelPath, before: Option<&[u8]>, now: Option<&[u8]>) -> Option<bool> {
+    let named = names_programs(path, before)?;
+    let is_package = path.file_name().is_some_and(|name| name == "package.json");
+    let by_directory = is_package && named.pointer("/1/bin").is_some();
+    Some(!by_directory && Some(named) == names_programs(path, now))
+}
+
 /// Returns what such a file says about programs: `None` if it is no such file. One that cannot be read says itself.
-pub(crate) fn names_programs(path: &RelPath, content: Option<&[u8]>) -> Option<Value> {
+fn names_programs(path: &RelPath, content: Option<&[u8]>) -> Option<Value> {
     let name = path.file_name()?.to_str()?;
     let folder = path.parent().unwrap_or_default().to_string();
     let is_program = ENVIRONMENTS.iter().any(|place| folder == *place || folder.ends_with(&format!("/{place}")));
@@ -145,6 +154,12 @@ mod tests {
         assert_ne!(plain, said("package.json", Some("{")));
         let scripts = said("a/pyproject.toml", Some("[tool.pdm.scripts]\nruff = \"x\"\n"));
         assert_ne!(scripts, said("a/pyproject.toml", Some("[tool.ruff]\n")));
+        let same = |name: &str, text: &str| {
+            names_the_same(&RelPath::new(name).unwrap(), Some(text.as_bytes()), Some(text.as_bytes()))
+        };
+        assert_eq!(same("package.json", r#"{"directories": {"bin": "tools"}}"#), Some(false));
+        assert_eq!(same("composer.json", r#"{"scripts": {"bin": "x"}}"#), Some(true));
+        assert_eq!(same("a.json", "{}"), None);
         assert_eq!(said("x.json", None), None);
     }
 }

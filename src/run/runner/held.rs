@@ -10,7 +10,7 @@ use crate::base::digest::sha256;
 use crate::change::Entry;
 use crate::path::RelPath;
 use crate::policy::grant::Start;
-use crate::policy::launchers::names_programs;
+use crate::policy::launchers::names_the_same;
 use crate::policy::names::named;
 use crate::policy::packages::{is_cache, packages_of};
 use crate::policy::programs::only_reads;
@@ -127,15 +127,11 @@ impl Runner {
             seen += 1;
             let before = Disk.entry(&path.under(self.options.workspace.root())).ok();
             let now = command_tree.entry(&path).ok();
-            let content = |entry: &Option<Entry>| entry.as_ref().and_then(Entry::content).map(<[u8]>::to_vec);
-            let names = |entry: &Option<Entry>| names_programs(&path, content(entry).as_deref());
-            if let Some(named) = names(&before) {
-                // A directory of programs may have got another one.
-                let by_directory = named.pointer("/1/bin").is_some();
-                if by_directory || Some(named) != names(&now) {
-                    return Err(refuse(&path, "names other programs than when the run began"));
-                }
-                continue;
+            let [was, is] = [&before, &now].map(|entry| entry.as_ref().and_then(Entry::content));
+            match names_the_same(&path, was, is) {
+                Some(true) => continue,
+                Some(false) => return Err(refuse(&path, "names other programs than when the run began")),
+                None => {}
             }
             if before.is_none() || before != now || seen > MOST_LINKS + plan.unchanged.len() {
                 return Err(refuse(&path, "is not as it was when the run began"));
