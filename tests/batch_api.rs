@@ -154,6 +154,15 @@ fn kills_at_any_moment_pay_for_nothing_twice() {
 }
 
 #[test]
+fn a_file_whose_upload_was_not_answered_is_deleted_in_the_end() {
+    let (project, api) = project(3);
+    api.now(|does| does.loses_upload = true);
+    let end = run(&project, &[]);
+    assert_eq!((end.code, api.asked("POST /v1/files")), (0, 2), "{}{}", end.stdout, end.stderr);
+    each_paid_once(&api, 3);
+}
+
+#[test]
 fn an_answer_that_is_lost_is_looked_up_and_nothing_is_created_twice() {
     let (project, api) = project(3);
     api.now(|does| does.creation = Creation::Lost);

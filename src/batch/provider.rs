@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::base::digest::sha256;
+
 /// Maximum requests of a file.
 const MOST_LINES: u64 = 50_000;
 
@@ -118,6 +120,8 @@ pub struct Sent {
     pub items: u64,
     /// The digest of key and endpoint.
     pub account: String,
+    /// When its file was made, as RFC 3339.
+    pub time: String,
     /// The provider's id of the file with the requests.
     pub file: Option<String>,
     /// The provider's id of the batch.
@@ -135,6 +139,12 @@ pub struct Sent {
 }
 
 impl Sent {
+    /// Returns the name that its file has at the provider: no other upload has it.
+    pub fn file_name(&self) -> String {
+        let digest = sha256(format!("{}\n{}\n{}", self.account, self.time, self.n).as_bytes());
+        format!("qwen-batch-{}.jsonl", &digest[..32])
+    }
+
     /// Tells whether the provider may be at work on it.
     pub fn is_out(&self) -> bool {
         (Step::Creating..=Step::Created).contains(&self.step)
@@ -143,8 +153,8 @@ impl Sent {
     /// Adds what a line says.
     fn add(&mut self, line: &Line) {
         self.step = match line {
-            Line::Input { items, account, .. } => {
-                (self.items, self.account) = (*items, account.clone());
+            Line::Input { items, account, time, .. } => {
+                (self.items, self.account, self.time) = (*items, account.clone(), time.clone());
                 Step::Input
             }
             Line::Uploaded { file, .. } => {

@@ -101,11 +101,11 @@ impl BatchApi {
         self.client.quirks.batch_price
     }
 
-    /// Uploads a file of requests and returns its id.
-    pub async fn upload(&self, content: &[u8]) -> Result<String, ModelError> {
+    /// Uploads a file of requests under a name and returns its id.
+    pub async fn upload(&self, name: &str, content: &[u8]) -> Result<String, ModelError> {
         let head = format!(
             "--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n\
-             --{BOUNDARY}\r\ncontent-disposition: form-data; name=\"file\"; filename=\"batch.jsonl\"\r\n\
+             --{BOUNDARY}\r\ncontent-disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\
              content-type: application/jsonl\r\n\r\n"
         );
         let body = [head.as_bytes(), content, format!("\r\n--{BOUNDARY}--\r\n").as_bytes()].concat();
@@ -137,20 +137,48 @@ impl BatchApi {
 
     /// Looks for the batch of a file of requests.
     pub async fn find(&self, file: &str) -> Result<Option<RemoteBatch>, ModelError> {
+        let mut found = None;
+        let see = |batch: &Value| {
+            found = (batch["input_file_id"] == file).then(|| RemoteBatch::of(batch)).flatten();
+            found.is_none()
+        };
+        self.list("batches", "", see).await?;
+        Ok(found)
+    }
+
+    /// Returns the ids of all files that were uploaded under a name: each upload whose answer was lost left one.
+    pub async fn uploads(&self, name: &str) -> Result<Vec<String>, ModelError> {
+        let mut ids = Vec::new();
+        let see = |file: &Value| {
+            ids.extend(file["id"].as_str().filter(|_| file["filename"] == name).map(str::to_owned));
+            true
+        };
+        self.list("files", "&purpose=batch", see).await?;
+        Ok(ids)
+    }
+
+    /// Shows what the provider lists, for as long as `see` wants more.
+    async fn list(
+        &self,
+        operation: &'static str,
+        filter: &str,
+        mut see: impl FnMut(&Value) -> bool,
+    ) -> Result<(), ModelError> {
         let mut after = String::new();
         for _ in 0..PAGES {
-            let page = self.ask(&self.request(Method::Get, "batches", &format!("?limit={LISTED}{after}"))).await?;
+            let query = format!("?limit={LISTED}{filter}{after}");
+            let page = self.ask(&self.request(Method::Get, operation, &query)).await?;
             let listed = page["data"].as_array().map(Vec::as_slice).unwrap_or_default();
-            if let Some(found) = listed.iter().find(|batch| batch["input_file_id"] == file) {
-                return Ok(RemoteBatch::of(found));
+            if !listed.iter().all(&mut see) {
+                break;
             }
-            let Some(last) = listed.last().and_then(|batch| batch["id"].as_str()) else { break };
+            let Some(last) = listed.last().and_then(|entry| entry["id"].as_str()) else { break };
             if page["has_more"] != true {
                 break;
             }
             after = format!("&after={last}");
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Asks how far a batch is; `None` if the provider knows it no more.

@@ -26,6 +26,8 @@ pub(crate) enum Creation {
 pub(crate) struct Behaviour {
     /// What becomes of the request that creates a batch.
     pub(crate) creation: Creation,
+    /// Whether the next upload is kept and the connection breaks.
+    pub(crate) loses_upload: bool,
     /// Whether batches stay in progress.
     pub(crate) works: bool,
     /// How batches end.
@@ -46,6 +48,8 @@ struct Batch {
 struct State {
     does: Behaviour,
     files: BTreeMap<String, String>,
+    /// The names of uploaded files.
+    names: BTreeMap<String, String>,
     batches: Vec<Batch>,
     /// Request lines, as they came.
     log: Vec<String>,
@@ -69,13 +73,14 @@ impl BatchApi {
     pub(crate) fn new() -> BatchApi {
         let does = Behaviour {
             creation: Creation::Answered,
+            loses_upload: false,
             works: false,
             status: "completed",
             answer: |_| Some((200, completion("kind"))),
             refuses: None,
         };
-        let (files, batches, log, paid) = Default::default();
-        BatchApi(Arc::new((Mutex::new(State { does, files, batches, log, paid }), Condvar::new())))
+        let (files, names, batches, log, paid) = Default::default();
+        BatchApi(Arc::new((Mutex::new(State { does, files, names, batches, log, paid }), Condvar::new())))
     }
 
     /// Starts its server; requests of a chat are answered by `chat`.
@@ -144,7 +149,18 @@ impl State {
     fn answer(&mut self, method: &str, path: &[&str], head: &str, body: &[u8]) -> Reply {
         let ok = |value: Value| Reply::Status(200, vec![], value.to_string());
         match (method, path) {
-            ("POST", ["files"]) => ok(json!({"id": self.upload(head, body), "purpose": "batch"})),
+            ("POST", ["files"]) => {
+                let id = self.upload(head, body);
+                match std::mem::take(&mut self.does.loses_upload) {
+                    true => Reply::Hangup,
+                    false => ok(json!({"id": id, "purpose": "batch"})),
+                }
+            }
+            ("GET", ["files", list]) if list.starts_with("limit=") => {
+                let listed = self.names.iter().filter(|(id, _)| self.files.contains_key(*id));
+                let listed: Vec<Value> = listed.map(|(id, name)| json!({"id": id, "filename": name})).collect();
+                ok(json!({"object": "list", "data": listed, "has_more": false}))
+            }
             ("DELETE", ["files", id]) => {
                 self.files.remove(*id);
                 ok(json!({"id": id, "deleted": true}))
@@ -183,10 +199,12 @@ impl State {
         let parts: Vec<&str> = text.split(&format!("--{kind}")).collect();
         assert_eq!((parts.len(), parts[3]), (4, "--\r\n"), "{text}");
         assert!(parts[1].contains("name=\"purpose\"\r\n\r\nbatch\r\n"), "{}", parts[1]);
-        assert!(parts[2].contains("name=\"file\"; filename=\"batch.jsonl\""), "{}", parts[2]);
+        let name = parts[2].split_once("name=\"file\"; filename=\"").expect("a file").1.split('"').next().unwrap();
+        assert!(name.starts_with("qwen-batch-") && name.ends_with(".jsonl"), "{name}");
         let content = parts[2].split_once("\r\n\r\n").unwrap().1.strip_suffix("\r\n").unwrap();
         let id = format!("file-{}", self.log.len());
         self.files.insert(id.clone(), content.to_owned());
+        self.names.insert(id.clone(), name.to_owned());
         id
     }
 

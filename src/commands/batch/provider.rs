@@ -253,7 +253,7 @@ impl<'a> Provider<'a> {
         if sent.step == Step::Input {
             let content = bounded::regular(&self.folder.path().join(input_of(n)), bounded::PRODUCT);
             let content = content.map_err(|error| Failure::output(format!("cannot read {}: {error}", input_of(n))))?;
-            let file = self.ask(self.api.upload(&content).await)?;
+            let file = self.ask(self.api.upload(&sent.file_name(), &content).await)?;
             sent.file = Some(file.clone());
             self.note(Line::Uploaded { n, file })?;
         }
@@ -362,7 +362,9 @@ impl<'a> Provider<'a> {
         let over: Vec<Sent> = self.sent.open().filter(over).cloned().collect();
         for sent in over {
             let mut left = None;
-            for file in sent.file.iter().chain(&sent.files) {
+            // A provider that lists no files has those that are known.
+            let uploads = self.api.uploads(&sent.file_name()).await.unwrap_or_default();
+            for file in uploads.iter().chain(&sent.file).chain(&sent.files) {
                 left = self.api.delete(file).await.err().or(left);
             }
             if let Some(error) = left {
