@@ -4,7 +4,9 @@ use sha2::{Digest as _, Sha256};
 
 /// Writes bytes in lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
 /// Returns the first 16 hexadecimal digits of the HMAC-SHA256 (RFC 2104) of a text: a mark that the text's writer cannot

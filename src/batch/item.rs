@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 use crate::base::digest::sha256;
 
@@ -94,15 +95,17 @@ pub struct Short([u8; 16]);
 impl Short {
     /// Shortens the digest of a text.
     pub fn of(text: &str) -> Short {
-        Short::of_hex(&sha256(text.as_bytes()))
+        let digest: [u8; 32] = Sha256::digest(text).into();
+        Short(std::array::from_fn(|at| digest[at]))
     }
 
     /// Shortens a digest in hexadecimal digits; what is not one is digested first.
     pub fn of_hex(hex: &str) -> Short {
+        let digit = |at: usize| char::from(*hex.as_bytes().get(at)?).to_digit(16);
         let mut bytes = [0; 16];
         for (at, byte) in bytes.iter_mut().enumerate() {
-            match hex.get(at * 2..at * 2 + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
-                Some(value) => *byte = value,
+            match digit(2 * at).zip(digit(2 * at + 1)) {
+                Some((high, low)) => *byte = (high << 4 | low) as u8,
                 None => return Short::of(hex),
             }
         }

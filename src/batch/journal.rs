@@ -1,5 +1,6 @@
 //! Reads and writes the journal of a batch, one line of JSON each, and folds it into what is done.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
@@ -7,6 +8,7 @@ use serde_json::Value;
 
 use super::budget::Amount;
 use super::item::Short;
+use super::result::PatchFacts;
 use crate::base::usage::Usage;
 use crate::event::RunError;
 use crate::exit::Exit;
@@ -134,6 +136,89 @@ pub fn is_failure(exit_code: u8) -> bool {
     !done.iter().any(|exit| exit.code() == exit_code)
 }
 
+/// What a line says of where its item stands. The rest of it is not read, which takes a quarter of the time.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Brief<'a> {
+    t: Kind,
+    /// The item's key.
+    #[serde(borrow)]
+    pub key: Cow<'a, str>,
+    #[serde(default)]
+    alone: bool,
+    #[serde(borrow, default)]
+    sha256: Cow<'a, str>,
+    r#final: Option<bool>,
+    exit_code: Option<u8>,
+    #[serde(default)]
+    usage: Usage,
+    cost_usd: Option<f64>,
+    patch: Option<String>,
+    /// The digest of its change.
+    pub patch_sha256: Option<String>,
+    branch: Option<String>,
+    commit: Option<String>,
+}
+
+/// What a line is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    #[default]
+    Start,
+    End,
+}
+
+impl<'a> Brief<'a> {
+    /// Reads a line. The error says why it is not one.
+    pub fn read(text: &'a [u8]) -> Result<Brief<'a>, String> {
+        let brief: Brief<'_> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        match brief.t {
+            Kind::End if brief.sha256.is_empty() || brief.r#final.is_none() || brief.exit_code.is_none() => {
+                Err("it lacks `sha256`, `final` or `exit_code`".to_owned())
+            }
+            Kind::End | Kind::Start => Ok(brief),
+        }
+    }
+
+    /// Returns what matters of a line.
+    pub fn of(line: &'a Line) -> Brief<'a> {
+        match line {
+            Line::Start(started) => Brief { key: Cow::from(&started.key), alone: started.alone, ..Brief::default() },
+            Line::End(ended) => Brief {
+                t: Kind::End,
+                key: Cow::from(&ended.key),
+                alone: false,
+                sha256: Cow::from(&ended.sha256),
+                r#final: Some(ended.r#final),
+                exit_code: Some(ended.exit_code),
+                usage: ended.usage,
+                cost_usd: ended.cost_usd,
+                patch: ended.product.patch.clone(),
+                patch_sha256: ended.product.patch_sha256.clone(),
+                branch: ended.product.branch.clone(),
+                commit: ended.product.commit.clone(),
+            },
+        }
+    }
+
+    /// Tells whether it is an end.
+    pub fn is_end(&self) -> bool {
+        self.t == Kind::End
+    }
+
+    /// Returns the exit code; that of a start is 0.
+    pub fn exit_code(&self) -> u8 {
+        self.exit_code.unwrap_or_default()
+    }
+
+    /// Returns the change that it names.
+    pub fn patch(&self) -> Option<PatchFacts> {
+        let sha256 = self.patch_sha256.clone().filter(|_| self.patch.is_some())?;
+        let (branch, commit) = (self.branch.clone(), self.commit.clone());
+        Some(PatchFacts { key: self.key.clone().into_owned(), sha256, branch, commit })
+    }
+}
+
 /// Returns a line as it is appended, with its end.
 pub fn line(line: &Line) -> String {
     serde_json::to_string(line).expect("a line holds texts, numbers and JSON values") + "\n"
@@ -162,11 +247,20 @@ pub struct State {
     pub crashes: u32,
     /// Whether the last of these ran alone: then it is what ended the process.
     pub died_alone: bool,
+    /// Whether the list has it.
+    is_listed: bool,
 }
 
 impl State {
-    const NONE: State =
-        State { sha256: None, exit_code: None, is_final: false, tries: 0, crashes: 0, died_alone: false };
+    const NONE: State = State {
+        sha256: None,
+        exit_code: None,
+        is_final: false,
+        tries: 0,
+        crashes: 0,
+        died_alone: false,
+        is_listed: false,
+    };
 
     /// Tells whether the item of this digest is done.
     pub fn is_done(&self, sha256: &str) -> bool {
@@ -183,12 +277,8 @@ pub struct Notable {
     pub sha256: Short,
     /// The exit code, if it failed for good.
     pub failed: Option<u8>,
-    /// The digest of its change, if it has one.
-    pub patch_sha256: Option<String>,
-    /// The branch that its run made, if it made one.
-    pub branch: Option<String>,
-    /// The commit there.
-    pub commit: Option<String>,
+    /// Its change, if it has one.
+    pub patch: Option<PatchFacts>,
 }
 
 /// A journal as it was read.
@@ -204,8 +294,6 @@ pub struct Journal {
     pub usage: Usage,
     /// What the dearest of them has cost.
     pub dearest: Amount,
-    /// Bytes of the whole lines; what follows was cut off by a kill.
-    pub whole: usize,
 }
 
 impl Default for Journal {
@@ -217,60 +305,45 @@ impl Default for Journal {
             cost_usd: Some(0.0),
             usage: Usage::NONE,
             dearest: Amount::default(),
-            whole: 0,
         }
     }
 }
 
 impl Journal {
-    /// Reads a journal. Only the last line may be incomplete: what follows [`Journal::whole`] is to be cut off.
-    pub fn read(bytes: &[u8]) -> Result<Journal, JournalError> {
-        let mut reader = Reader::default();
-        for text in bytes.split_inclusive(|byte| *byte == b'\n') {
-            reader.add(text)?;
-        }
-        Ok(reader.journal)
-    }
-
     /// Adds a line.
-    pub fn add(&mut self, line: &Line) {
-        match line {
-            Line::Start(started) => {
-                let state = self.states.entry(Short::of(&started.key)).or_insert(State::NONE);
-                state.crashes += 1;
-                state.died_alone = started.alone;
-            }
-            Line::End(ended) => {
-                let state = self.states.entry(Short::of(&ended.key)).or_insert(State::NONE);
-                let sha256 = Some(Short::of_hex(&ended.sha256));
-                let before = if state.sha256 == sha256 { state.tries } else { 0 };
-                let tries = before + u32::from(is_own(ended.exit_code));
-                let (exit_code, is_final) = (Some(ended.exit_code), ended.r#final);
-                *state = State { sha256, exit_code, is_final, tries, ..State::NONE };
-                self.spent.cost_usd += ended.cost_usd.unwrap_or_default();
-                self.spent.tokens = self.spent.tokens.saturating_add(ended.usage.tokens());
-                let amount = Amount { cost_usd: ended.cost_usd.unwrap_or_default(), tokens: ended.usage.tokens() };
-                self.dearest = self.dearest.most(amount);
-                self.usage = self.usage.plus(&ended.usage);
-                let sent_nothing = ended.usage.requests == 0;
-                let cost = ended.cost_usd.or(sent_nothing.then_some(0.0));
-                self.cost_usd = self.cost_usd.zip(cost).map(|(sum, cost)| sum + cost);
-                self.note(ended);
-            }
-        }
-    }
-
-    fn note(&mut self, ended: &Ended) {
-        let key = Short::of(&ended.key);
-        let failed = (ended.r#final && is_failure(ended.exit_code)).then_some(ended.exit_code);
-        let patch_sha256 = ended.product.patch_sha256.clone().filter(|_| ended.product.patch.is_some());
-        if failed.is_none() && patch_sha256.is_none() {
-            self.notable.remove(&key);
+    pub fn add(&mut self, line: &Brief<'_>) {
+        let key = Short::of(&line.key);
+        let state = self.states.entry(key).or_insert(State::NONE);
+        if !line.is_end() {
+            state.crashes += 1;
+            state.died_alone = line.alone;
             return;
         }
-        let sha256 = Short::of_hex(&ended.sha256);
-        let (branch, commit) = (ended.product.branch.clone(), ended.product.commit.clone());
-        self.notable.insert(key, Notable { key: ended.key.clone(), sha256, failed, patch_sha256, branch, commit });
+        let sha256 = Short::of_hex(&line.sha256);
+        let before = if state.sha256 == Some(sha256) { state.tries } else { 0 };
+        let tries = before + u32::from(is_own(line.exit_code()));
+        let is_final = line.r#final.unwrap_or_default();
+        *state = State { sha256: Some(sha256), exit_code: line.exit_code, is_final, tries, ..State::NONE };
+        let amount = Amount { cost_usd: line.cost_usd.unwrap_or_default(), tokens: line.usage.tokens() };
+        self.spent.cost_usd += amount.cost_usd;
+        self.spent.tokens = self.spent.tokens.saturating_add(amount.tokens);
+        self.dearest = self.dearest.most(amount);
+        self.usage = self.usage.plus(&line.usage);
+        let sent_nothing = line.usage.requests == 0;
+        let cost = line.cost_usd.or(sent_nothing.then_some(0.0));
+        self.cost_usd = self.cost_usd.zip(cost).map(|(sum, cost)| sum + cost);
+        let failed = line.exit_code.filter(|exit_code| is_final && is_failure(*exit_code));
+        let patch = line.patch();
+        if failed.is_none() && patch.is_none() {
+            self.notable.remove(&key);
+        } else {
+            self.notable.insert(key, Notable { key: line.key.clone().into_owned(), sha256, failed, patch });
+        }
+    }
+
+    /// Forgets where each item stands: when a batch is over, the sums and what is to be said are left.
+    pub fn forget_states(&mut self) {
+        self.states = HashMap::new();
     }
 
     /// Tells whether anything is to be said of any item at the end.
@@ -288,6 +361,18 @@ impl Journal {
         self.states.get(&Short::of(key))
     }
 
+    /// Notes that the list has an item of this key, and returns what became of it; `None` if it never started.
+    pub fn list(&mut self, key: &str) -> Option<State> {
+        let state = self.states.get_mut(&Short::of(key))?;
+        state.is_listed = true;
+        Some(*state)
+    }
+
+    /// Returns the keys that [`Journal::list`] was not called with, in no order.
+    pub fn unlisted(&self) -> impl Iterator<Item = Short> {
+        self.states.iter().filter(|(_, state)| !state.is_listed).map(|(key, _)| *key)
+    }
+
     /// Returns how many keys there are.
     pub fn keys(&self) -> usize {
         self.states.len()
@@ -297,35 +382,32 @@ impl Journal {
 /// Reads a journal line by line, however long it is.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// What was read so far.
-    pub journal: Journal,
+    /// Bytes of the whole lines so far; what follows was cut off by a kill.
+    pub whole: u64,
     lines: usize,
-    invalid: Option<JournalError>,
+    is_torn: bool,
 }
 
 impl Reader {
-    /// Adds the next line, with its end, and returns it; `None` if it is not valid, which only the last one may be.
-    pub fn add(&mut self, text: &[u8]) -> Result<Option<Line>, JournalError> {
-        if let Some(invalid) = self.invalid.take() {
-            return Err(invalid);
+    /// Reads the next line, with its end; `None` if it has none, as only the last one may.
+    pub fn line<'a>(&mut self, text: &'a [u8]) -> Result<Option<Brief<'a>>, JournalError> {
+        self.lines += usize::from(!self.is_torn);
+        let invalid = |why| JournalError::Line { line: self.lines, why };
+        if self.is_torn {
+            return Err(invalid("it is too long".to_owned()));
         }
-        self.lines += 1;
-        let why = match serde_json::from_slice::<Line>(text) {
-            Ok(line) if text.ends_with(b"\n") => {
-                self.journal.add(&line);
-                self.journal.whole += text.len();
-                return Ok(Some(line));
-            }
-            Ok(_) => "it has no end".to_owned(),
-            Err(error) => error.to_string(),
-        };
-        self.invalid = Some(JournalError::Line { line: self.lines, why });
-        Ok(None)
+        if !text.ends_with(b"\n") {
+            self.is_torn = true;
+            return Ok(None);
+        }
+        let line = Brief::read(text).map_err(invalid)?;
+        self.whole += text.len() as u64;
+        Ok(Some(line))
     }
 
-    /// Tells whether the last line is not valid: a kill has cut it off.
+    /// Tells whether the last line has no end: a kill has cut it off.
     pub fn is_torn(&self) -> bool {
-        self.invalid.is_some()
+        self.is_torn
     }
 }
 
@@ -359,14 +441,25 @@ mod tests {
         }))
     }
 
+    fn read(bytes: &[u8]) -> Result<(Journal, Reader), JournalError> {
+        let (mut journal, mut reader) = (Journal::default(), Reader::default());
+        for text in bytes.split_inclusive(|byte| *byte == b'\n') {
+            reader.line(text)?.iter().for_each(|line| journal.add(line));
+        }
+        Ok((journal, reader))
+    }
+
+    fn journal(lines: &[Line]) -> Journal {
+        read(text(lines).as_bytes()).unwrap().0
+    }
+
     fn text(lines: &[Line]) -> String {
         lines.iter().map(line).collect()
     }
 
     #[test]
     fn the_last_end_of_a_key_counts() {
-        let journal = Journal::read(text(&[start("a"), end("a", "00", 75), start("a"), end("a", "00", 0)]).as_bytes());
-        let journal = journal.unwrap();
+        let journal = journal(&[start("a"), end("a", "00", 75), start("a"), end("a", "00", 0)]);
         let state = journal.state("a").unwrap();
         assert_eq!((state.is_final, state.tries, state.crashes, state.exit_code), (true, 2, 0, Some(0)));
         assert!(state.is_done("00") && !state.is_done("01"));
@@ -377,14 +470,14 @@ mod tests {
     #[test]
     fn a_changed_item_is_tried_anew_and_a_start_without_an_end_is_a_crash() {
         let lines = [end("a", "00", 1), end("a", "01", 75), start("a"), start("a")];
-        let journal = Journal::read(text(&lines).as_bytes()).unwrap();
+        let journal = journal(&lines);
         let state = journal.state("a").unwrap();
         assert_eq!((state.is_final, state.tries, state.crashes, state.died_alone), (false, 1, 2, false));
     }
 
     #[test]
     fn only_a_last_start_that_was_alone_died_alone() {
-        let state = |lines: &[Line]| *Journal::read(text(lines).as_bytes()).unwrap().state("a").unwrap();
+        let state = |lines: &[Line]| *journal(lines).state("a").unwrap();
         assert!(state(&[start("a"), start("a"), started("a", true)]).died_alone);
         assert!(!state(&[started("a", true), start("a")]).died_alone);
         assert!(!state(&[started("a", true), end("a", "00", 75)]).died_alone);
@@ -410,8 +503,38 @@ mod tests {
     #[test]
     fn a_torn_line_in_the_middle_is_an_error_with_its_number() {
         let torn = format!("{}{{\"t\":\"st\n{}", text(&[start("a")]), text(&[end("a", "00", 0)]));
-        let error = Journal::read(torn.as_bytes()).unwrap_err();
+        let error = read(torn.as_bytes()).unwrap_err();
         assert!(error.to_string().starts_with("line 2 of the journal is not valid: "), "{error}");
+        let error = read(
+            br#"{"t":"end","key":"a","sha256":"00"}
+"#
+            .as_slice(),
+        )
+        .unwrap_err();
+        assert!(error.to_string().contains("it lacks"), "{error}");
+        let mut reader = Reader::default();
+        assert!(reader.line(b"{").unwrap().is_none() && reader.line(b"}\n").is_err());
+    }
+
+    #[test]
+    fn what_is_read_of_a_line_is_what_it_says() {
+        let product = Product {
+            output: json!({"patch": "not this", "usage": [1]}),
+            patch: Some("items/1.patch".into()),
+            patch_sha256: Some("ab".into()),
+            commit: Some("c0".into()),
+            ..Product::default()
+        };
+        let Line::End(ended) = end("a \"b\"", "0c", 1) else { unreachable!() };
+        let line_of = Line::End(Box::new(Ended { product, ..*ended }));
+        let text = line(&line_of);
+        let (read, made) = (Brief::read(text.as_bytes()).unwrap(), Brief::of(&line_of));
+        assert_eq!(format!("{read:?}"), format!("{made:?}"));
+        assert_eq!(read.patch().unwrap().commit.as_deref(), Some("c0"));
+        assert_eq!(
+            format!("{:?}", Brief::read(line(&started("b", true)).as_bytes()).unwrap()),
+            format!("{:?}", Brief::of(&started("b", true)))
+        );
     }
 
     proptest! {
@@ -420,8 +543,8 @@ mod tests {
             let lines: Vec<Line> = (0..count).map(|at| end(&format!("kéy {at}"), "00", 0)).collect();
             let text = text(&lines);
             let cut = cut.index(text.len() + 1);
-            let journal = Journal::read(&text.as_bytes()[..cut]).unwrap();
-            prop_assert_eq!(journal.whole, text.as_bytes()[..cut].iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1));
+            let (journal, reader) = read(&text.as_bytes()[..cut]).unwrap();
+            prop_assert_eq!(reader.whole, text.as_bytes()[..cut].iter().rposition(|b| *b == b'\n').map_or(0, |at| at as u64 + 1));
             prop_assert_eq!(journal.keys(), text.as_bytes()[..cut].iter().filter(|b| **b == b'\n').count());
         }
 
@@ -433,12 +556,12 @@ mod tests {
             for at in order {
                 let key = format!("k{}", at % 6);
                 let next = if seen.insert(key.clone()) { start(&key) } else { end(&key, "00", 0) };
-                shuffled.add(&next);
+                shuffled.add(&Brief::of(&next));
             }
             let mut ordered = Journal::default();
             for at in 0..6 {
-                ordered.add(&start(&format!("k{at}")));
-                ordered.add(&end(&format!("k{at}"), "00", 0));
+                ordered.add(&Brief::of(&start(&format!("k{at}"))));
+                ordered.add(&Brief::of(&end(&format!("k{at}"), "00", 0)));
             }
             prop_assert_eq!(shuffled, ordered);
         }

@@ -1,6 +1,6 @@
 //! Adds up how the items of a batch ended.
 
-use super::journal::Ended;
+use super::journal::{Brief, Ended};
 use super::plan::{Batch, SCHEMA_VERSION};
 use super::result::{BatchResult, Combined, PatchFacts};
 use super::tally::{Counts, Share, Tally};
@@ -28,20 +28,15 @@ pub struct Sums {
 
 impl Sums {
     /// Adds an item of the list; `last` is its last end if it is done.
-    pub fn add(&mut self, last: Option<&Ended>) {
+    pub fn add(&mut self, last: Option<&Brief<'_>>) {
         self.tally.list();
-        last.into_iter().for_each(|ended| self.end(ended));
-    }
-
-    fn end(&mut self, ended: &Ended) {
-        self.tally.skip(ended.exit_code);
-        if has_failed(ended.exit_code) && ended.exit_code != Exit::Denied.code() {
-            self.failed_keys.push(ended.key.clone());
+        let Some(last) = last else { return };
+        let exit_code = last.exit_code();
+        self.tally.skip(exit_code);
+        if has_failed(exit_code) && exit_code != Exit::Denied.code() {
+            self.failed_keys.push(last.key.clone().into_owned());
         }
-        if let Some(sha256) = ended.product.patch_sha256.clone().filter(|_| ended.product.patch.is_some()) {
-            let (branch, commit) = (ended.product.branch.clone(), ended.product.commit.clone());
-            self.patches.push(PatchFacts { key: ended.key.clone(), sha256, branch, commit });
-        }
+        self.patches.extend(last.patch());
     }
 
     /// Returns the result, as of a batch that ends now.

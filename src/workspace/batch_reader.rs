@@ -1,7 +1,7 @@
 //! Reads the directory of a batch: it may have come from another machine, so no link in it is followed, and nothing
 //! larger than its limit is read.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::FileExt as _;
@@ -63,6 +63,12 @@ impl BatchReader {
     /// Reads a file of an item; `None` if there is none.
     pub fn item_file(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         self.items.as_ref().map_or(Ok(None), |items| read(items, name))
+    }
+
+    /// Returns the names of the files of items.
+    pub fn item_names(&self) -> io::Result<Vec<OsString>> {
+        let names = self.items.as_ref().map_or(Ok(Vec::new()), Folder::names);
+        names.map(|names| names.into_iter().map(|(name, _)| name).collect()).map_err(|error| of_file(OF_ITEMS, &error))
     }
 
     /// Opens a file to read its lines; `None` if there is none.

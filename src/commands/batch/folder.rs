@@ -57,7 +57,7 @@ pub(super) fn open(
     }
     let mut folder = BatchFolder::open(&path, &holder())?;
     let (mut warnings, mut journal) = (Vec::new(), Journal::default());
-    if folder.read_journal(&mut |line| journal.add(&line))? {
+    if folder.read_journal(&mut |line| journal.add(line))? {
         warnings.push("the last line of the journal was incomplete and is gone: its item runs again".to_owned());
     }
     let sent = folder.provider()?;

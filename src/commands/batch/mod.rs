@@ -124,14 +124,14 @@ impl Call<'_> {
         let task = Task::open(self.arguments, &context)?;
         let shard = self.shard()?;
         let plan = self.plan(&task)?;
-        let opened = folder::open(self.arguments, self.shared, shard, self.batch(plan, shard))?;
+        let mut opened = folder::open(self.arguments, self.shared, shard, self.batch(plan, shard))?;
         let deliverer = Deliverer { arguments: self.arguments, of_items: self.of_items, shared: self.shared };
         let delivery_policy = deliverer.check(&opened.batch)?;
         let repos = self.arguments.source.repos.as_ref();
         let clones = repos.map(|_| self.clones(&opened.batch.batch_id)).transpose()?;
         let mut queue = Queue::new(self.arguments, shard, &opened.journal);
-        let list = self.list(&mut queue, &task, clones.as_ref(), &opened)?;
-        let gone = queue.gone(opened.folder.as_ref(), &opened.journal)?;
+        let list = self.list(&mut queue, &task, clones.as_ref(), &mut opened)?;
+        let gone = Queue::gone(opened.folder.as_ref(), &opened.journal)?;
         let mut warnings = self.warnings.clone();
         warnings.extend(task.warnings.iter().cloned());
         warnings.extend(opened.warnings);
@@ -202,10 +202,10 @@ impl Call<'_> {
         queue: &mut Queue,
         task: &Task,
         clones: Option<&Clones>,
-        opened: &Opened,
+        opened: &mut Opened,
     ) -> Result<ItemList, Failure> {
         let context = self.context();
-        let kept = (opened.folder.as_ref(), &opened.journal);
+        let kept = (opened.folder.as_ref(), &mut opened.journal);
         let list = queue.read((self.arguments, self.shared, clones), kept, &mut |item| {
             let values = task.check_first(item)?;
             bind_item(task.recipe.clone(), self.of_items, &context, &values, ("", ""))?;
@@ -367,9 +367,11 @@ impl Call<'_> {
             .collect();
         let patches = notable.iter().filter_map(|item| {
             let own = delivered.branches.iter().find(|branch| branch.key == item.key && branch.commit.is_some());
-            let branch = own.map(|own| own.name.clone()).or_else(|| item.branch.clone());
-            let commit = own.and_then(|own| own.commit.clone()).or_else(|| item.commit.clone());
-            Some(PatchFacts { key: item.key.clone(), sha256: item.patch_sha256.clone()?, branch, commit })
+            let mut patch = item.patch.clone()?;
+            if let Some(own) = own {
+                (patch.branch, patch.commit) = (Some(own.name.clone()), own.commit.clone());
+            }
+            Some(patch)
         });
         let patches: Vec<PatchFacts> = patches.collect();
         let mut changes = delivered.changes.clone();

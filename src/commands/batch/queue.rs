@@ -7,7 +7,7 @@ use super::error::BatchError;
 use super::{folder, source};
 use crate::batch::budget::{Amount, Budget};
 use crate::batch::item::{Item, Short};
-use crate::batch::journal::{Journal, Line, Notable, SUSPECT, State, is_failure};
+use crate::batch::journal::{Journal, Notable, SUSPECT, State, is_failure};
 use crate::batch::shard::Shard;
 use crate::batch::tally::Tally;
 use crate::cli::batch::BatchArgs;
@@ -38,7 +38,6 @@ pub(super) struct Queue {
     done: Vec<u8>,
     total: u64,
     left_out: u64,
-    keys: HashSet<Short>,
 }
 
 /// What `--rerun` names.
@@ -73,7 +72,6 @@ impl Queue {
             done: Vec::new(),
             total: 0,
             left_out: 0,
-            keys: HashSet::new(),
         }
     }
 
@@ -81,7 +79,7 @@ impl Queue {
     pub(super) fn read(
         &mut self,
         (arguments, shared, clones): (&BatchArgs, &Shared, Option<&Clones>),
-        (kept, journal): (Option<&BatchFolder>, &Journal),
+        (kept, journal): (Option<&BatchFolder>, &mut Journal),
         check: &mut dyn FnMut(&Item) -> Result<(), Failure>,
     ) -> Result<ItemList, Failure> {
         let mut writer = ListWriter::begin(kept)?;
@@ -108,15 +106,15 @@ impl Queue {
         Ok(writer.end(kept)?)
     }
 
-    fn add(&mut self, item: &Item, journal: &Journal) {
-        self.keys.insert(Short::of(&item.key));
+    fn add(&mut self, item: &Item, journal: &mut Journal) {
+        let state = journal.list(&item.key);
         let is_named = self.rerun.keys.remove(&item.key);
         if self.shard.is_some_and(|shard| !shard.has(item.n)) {
             return;
         }
         self.total += 1;
         let is_full = self.limit.is_some_and(|limit| self.items.len() + self.suspects.len() >= limit as usize);
-        match self.decide(item, journal, is_named) {
+        match self.decide(item, state, is_named) {
             Decision::Skip { exit_code } => self.done.push(exit_code),
             Decision::GiveUp { tries, crashes } => {
                 self.crashed.push((Turn { n: item.n, tries, alone: true }, crashes));
@@ -127,9 +125,9 @@ impl Queue {
         }
     }
 
-    fn decide(&self, item: &Item, journal: &Journal, is_named: bool) -> Decision {
+    fn decide(&self, item: &Item, state: Option<State>, is_named: bool) -> Decision {
         let anew = Decision::Run { tries: 0, alone: false };
-        let Some(state) = journal.state(&item.key) else { return anew };
+        let Some(state) = state else { return anew };
         let done = state.exit_code.filter(|_| state.is_done(&item.sha256));
         let again = |exit_code: u8| {
             let failed = is_failure(exit_code) || exit_code == Exit::Denied.code();
@@ -139,29 +137,23 @@ impl Queue {
             Some(exit_code) if !again(exit_code) => Decision::Skip { exit_code },
             Some(_) => anew,
             None if is_named || self.rerun.all => anew,
-            None if state.died_alone => Decision::GiveUp { tries: tries_of(state, item), crashes: state.crashes },
-            None => Decision::Run { tries: tries_of(state, item), alone: state.crashes >= SUSPECT },
+            None if state.died_alone => Decision::GiveUp { tries: tries_of(&state, item), crashes: state.crashes },
+            None => Decision::Run { tries: tries_of(&state, item), alone: state.crashes >= SUSPECT },
         }
     }
 
     /// Says which items of the journal are no longer in the list.
-    pub(super) fn gone(&self, kept: Option<&BatchFolder>, journal: &Journal) -> Result<Option<String>, Failure> {
-        let Some(kept) = kept.filter(|_| journal.keys() > 0) else { return Ok(None) };
-        let (mut seen, mut names) = (HashSet::new(), Vec::new());
+    pub(super) fn gone(kept: Option<&BatchFolder>, journal: &Journal) -> Result<Option<String>, Failure> {
+        let mut gone: HashSet<Short> = journal.unlisted().collect();
+        let Some(kept) = kept.filter(|_| !gone.is_empty()) else { return Ok(None) };
+        let (all, mut names) = (gone.len(), Vec::new());
         kept.read_journal(&mut |line| {
-            let key = match line {
-                Line::Start(started) => started.key,
-                Line::End(ended) => ended.key,
-            };
-            if !self.keys.contains(&Short::of(&key)) && seen.insert(Short::of(&key)) && names.len() < NAMED {
-                names.push(crate::emit::safe::one_line(&key));
+            if gone.remove(&Short::of(&line.key)) && names.len() < NAMED {
+                names.push(crate::emit::safe::one_line(&line.key));
             }
         })?;
-        if seen.is_empty() {
-            return Ok(None);
-        }
-        let more = if seen.len() > names.len() { " …" } else { "" };
-        let count = crate::emit::words_count(seen.len() as u64, "item");
+        let more = if all > names.len() { " …" } else { "" };
+        let count = crate::emit::words_count(all as u64, "item");
         Ok(Some(format!("{count} of the journal not in the list any more: {}{more}", names.join(", "))))
     }
 

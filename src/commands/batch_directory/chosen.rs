@@ -94,8 +94,8 @@ pub(super) fn trust(batch: &Batch, digest: &str) -> Result<(), Failure> {
 pub(super) fn part(batch: &Batch, chosen: &Chosen) -> Result<Part, BatchError> {
     let part = batch.parts.first().ok_or(BatchError::NoDirectory)?;
     let patch = part.reader.item_file(&chosen.item.file("patch")).map_err(|cause| part.unreadable(cause))?;
-    part.check_patch(&chosen.item, &chosen.ended, patch.as_deref())?;
     let sha256 = chosen.ended.product.patch_sha256.clone();
+    part.check_patch(&chosen.item, sha256.as_deref(), patch.as_deref())?;
     Ok(Part { key: chosen.item.key.clone(), patch: patch.unwrap_or_default(), sha256 })
 }
 

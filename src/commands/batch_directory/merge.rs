@@ -1,12 +1,15 @@
 //! Runs `qwen batch merge`: makes one directory of the shards of a batch, as one process would have written it.
 
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::Path;
 
 use super::error::{BatchError, MergeError};
-use super::opened::{Batch, Found, Item, Part};
+use super::opened::{Batch, Item, Part};
 use super::status::{missing, shown};
 use crate::base::digest::sha256;
+use crate::batch::journal::Brief;
 use crate::batch::plan::{self, files};
 use crate::batch::tally::Share;
 use crate::cli::batch_directory::{BatchFormat, MergeArgs};
@@ -56,7 +59,7 @@ fn refuse_incomplete(batch: &Batch) -> Result<(), Failure> {
     let shards = missing(batch);
     let (mut keys, mut count) = (Vec::new(), 0_u64);
     batch.each(true, &mut |item, found| -> Result<(), BatchError> {
-        if found.part.is_some() && found.end(item)?.is_none() {
+        if found.part.is_some() && !found.is_done {
             count += 1;
             if keys.len() < NAMED {
                 keys.push(item.key.clone());
@@ -108,28 +111,36 @@ fn write(batch: &Batch, new: &NewBatch) -> Result<(), Unmerged> {
         list.write_all(&line.map_err(|cause| first.unreadable(cause))?.bytes)?;
     }
     list.flush()?;
+    let mut kept = HashSet::new();
+    for part in &batch.parts {
+        kept.extend(part.reader.item_names().map_err(|cause| part.unreadable(cause))?);
+    }
     let mut journal = new.create(files::JOURNAL)?;
     batch.each(true, &mut |item, found| -> Result<(), Unmerged> {
         let Some(part) = found.part else { return Ok(()) };
-        journal.write_all(&part.lines_of(&item.key)?)?;
-        copy(item, found, part, new)
+        let lines = part.lines_of(&item.key)?;
+        lines.iter().try_for_each(|line| journal.write_all(line))?;
+        match lines.last().filter(|_| found.is_done) {
+            Some(last) => copy((item, last), part, &kept, new),
+            None => Ok(()),
+        }
     })?;
     Ok(journal.flush()?)
 }
 
-/// Copies the files of an item that is done. Its patch must be the one that it ended with.
-fn copy(item: &Item, found: &Found<'_>, part: &Part, new: &NewBatch) -> Result<(), Unmerged> {
-    let Some(ended) = found.end(item)? else { return Ok(()) };
+/// Copies the files of an item that is done. Its patch must be the one that its last end names.
+fn copy((item, end): (&Item, &[u8]), part: &Part, kept: &HashSet<OsString>, new: &NewBatch) -> Result<(), Unmerged> {
+    let end = Brief::read(end).map_err(|cause| part.invalid_journal(cause))?;
     for extension in ["patch", "result.json", "jsonl", "bundle"] {
         let name = item.file(extension);
-        if let Some(bytes) = part.reader.item_file(&name).map_err(|cause| part.unreadable(cause))? {
-            if extension == "patch" {
-                part.check_patch(item, &ended, Some(&bytes))?;
-            }
-            new.write_item(&name, &bytes)?;
-        } else if extension == "patch" {
-            part.check_patch(item, &ended, None)?;
+        let bytes = match kept.contains(OsStr::new(&name)) {
+            true => part.reader.item_file(&name).map_err(|cause| part.unreadable(cause))?,
+            false => None,
+        };
+        if extension == "patch" {
+            part.check_patch(item, end.patch_sha256.as_deref(), bytes.as_deref())?;
         }
+        bytes.map(|bytes| new.write_item(&name, &bytes)).transpose()?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use super::error::BatchError;
 use crate::base::digest::{hex, sha256};
 use crate::base::usage::Usage;
 use crate::batch::item::{self, Short};
-use crate::batch::journal::{self, Ended, Line, State};
+use crate::batch::journal::{Brief, Ended, Journal, Line, Reader, State};
 use crate::batch::plan::{self, SCHEMA_VERSION, files};
 use crate::batch::result::BatchResult;
 use crate::batch::shard::{self, Shard, ShardError};
@@ -32,7 +32,7 @@ pub(super) struct Part {
     pub(super) reader: BatchReader,
     pub(super) description: plan::Batch,
     pub(super) shard: Option<Shard>,
-    journal: journal::Journal,
+    journal: Journal,
     pieces: Option<Pieces>,
     ends: Vec<End>,
     /// Whether a kill has cut off the last line.
@@ -70,7 +70,7 @@ pub(super) struct Found<'b> {
     /// What the journal says; `None`: it never started.
     state: Option<&'b State>,
     /// Whether it is done.
-    is_done: bool,
+    pub(super) is_done: bool,
 }
 
 impl Found<'_> {
@@ -81,13 +81,20 @@ impl Found<'_> {
 
     /// Returns its last end if it is done.
     pub(super) fn end(&self, item: &Item) -> Result<Option<Ended>, BatchError> {
-        Ok(self.end_and_line(item)?.map(|(ended, _)| ended))
+        let Some(part) = self.part else { return Ok(None) };
+        let line = self.line(item)?;
+        let ended = line.map(|line| match serde_json::from_slice(&line) {
+            Ok(Line::End(ended)) => Ok(*ended),
+            Ok(Line::Start(_)) => Err(part.invalid_journal("it changes")),
+            Err(cause) => Err(part.invalid_journal(cause)),
+        });
+        ended.transpose()
     }
 
-    /// Returns its last end if it is done, and the line of the journal that says so.
-    fn end_and_line(&self, item: &Item) -> Result<Option<(Ended, Vec<u8>)>, BatchError> {
+    /// Returns the line of the journal with which it ended last if it is done.
+    fn line(&self, item: &Item) -> Result<Option<Vec<u8>>, BatchError> {
         match self.part.filter(|_| self.is_done) {
-            Some(part) => part.ends_of(&item.key).last().map(|end| part.ended(end)).transpose(),
+            Some(part) => part.ends_of(&item.key).last().map(|end| part.piece(end)).transpose(),
             None => Ok(None),
         }
     }
@@ -177,9 +184,12 @@ impl Batch {
         let (mut sums, mut ends) = (Sums::default(), Sha256::new());
         ends.update(first.description.lasting());
         self.each(all, &mut |item, found| -> Result<(), BatchError> {
-            let (ended, line) = found.end_and_line(item)?.unzip();
-            ends.update(line.unwrap_or_default());
-            sums.add(ended.as_ref());
+            let Some((line, part)) = found.line(item)?.zip(found.part) else {
+                sums.add(None);
+                return Ok(());
+            };
+            ends.update(&line);
+            sums.add(Some(&Brief::read(&line).map_err(|cause| part.invalid_journal(cause))?));
             Ok(())
         })?;
         let mut result = sums.result(&first.description, &self.items_sha256, allowed);
@@ -215,22 +225,24 @@ impl Part {
         }
         let shard = description.shard.map(|shard| Shard::new(shard.number.into(), shard.of.into())).transpose();
         let shard = shard.map_err(|cause: ShardError| invalid(files::BATCH, cause.to_string()))?;
-        let mut read = journal::Reader::default();
+        let (mut journal, mut read) = (Journal::default(), Reader::default());
         let mut ends = Vec::new();
         for line in reader.lines(files::JOURNAL).map_err(&unreadable)?.into_iter().flatten() {
             let line = line.map_err(&unreadable)?;
-            let added = read.add(&line.bytes).map_err(|cause| invalid(files::JOURNAL, cause.to_string()))?;
-            if let Some(Line::End(ended)) = added {
-                ends.push(End { key: Short::of(&ended.key), offset: line.offset, length: line.bytes.len() });
+            let brief = read.line(&line.bytes).map_err(|cause| invalid(files::JOURNAL, cause.to_string()))?;
+            let Some(brief) = brief else { continue };
+            journal.add(&brief);
+            if brief.is_end() {
+                ends.push(End { key: Short::of(&brief.key), offset: line.offset, length: line.bytes.len() });
             }
         }
-        ends.sort_by_key(|end| (end.key, end.offset));
+        ends.sort_unstable_by_key(|end| (end.key, end.offset));
         let pieces = match ends.is_empty() {
             true => None,
             false => Some(reader.pieces(files::JOURNAL).map_err(&unreadable)?),
         };
         let (is_torn, is_locked) = (read.is_torn(), reader.is_locked(files::BATCH));
-        Ok(Part { description, shard, journal: read.journal, pieces, ends, is_torn, is_locked, reader })
+        Ok(Part { description, shard, journal, pieces, ends, is_torn, is_locked, reader })
     }
 
     /// Says that a file of it cannot be read.
@@ -269,14 +281,12 @@ impl Part {
     }
 
     /// Returns the lines of the journal with which the items of a key ended, as they are.
-    pub(super) fn lines_of(&self, key: &str) -> Result<Vec<u8>, BatchError> {
-        let pieces = self.ends_of(key).iter().map(|end| self.piece(end));
-        pieces.collect::<Result<Vec<_>, _>>().map(|pieces| pieces.concat())
+    pub(super) fn lines_of(&self, key: &str) -> Result<Vec<Vec<u8>>, BatchError> {
+        self.ends_of(key).iter().map(|end| self.piece(end)).collect()
     }
 
-    /// Refuses a patch that is not the one that the item ended with.
-    pub(super) fn check_patch(&self, item: &Item, ended: &Ended, patch: Option<&[u8]>) -> Result<(), BatchError> {
-        let named = ended.product.patch_sha256.as_deref();
+    /// Refuses a patch that is not the one whose digest the item's end names.
+    pub(super) fn check_patch(&self, item: &Item, named: Option<&str>, patch: Option<&[u8]>) -> Result<(), BatchError> {
         let found = patch.map(sha256);
         if named.is_none_or(|named| found.as_deref().is_some_and(|found| found.eq_ignore_ascii_case(named))) {
             return Ok(());
@@ -299,15 +309,8 @@ impl Part {
         pieces.read(end.offset, end.length).map_err(|cause| self.unreadable(cause))
     }
 
-    fn ended(&self, end: &End) -> Result<(Ended, Vec<u8>), BatchError> {
-        let line = self.piece(end)?;
-        match serde_json::from_slice(&line) {
-            Ok(Line::End(ended)) => Ok((*ended, line)),
-            Ok(Line::Start(_)) => {
-                Err(BatchError::Invalid { path: self.path(files::JOURNAL), cause: "it changes".to_owned() })
-            }
-            Err(cause) => Err(BatchError::Invalid { path: self.path(files::JOURNAL), cause: cause.to_string() }),
-        }
+    pub(super) fn invalid_journal(&self, cause: impl ToString) -> BatchError {
+        BatchError::Invalid { path: self.path(files::JOURNAL), cause: cause.to_string() }
     }
 
     /// Compares with the next part: two that are open at once must be different shards of one batch.

@@ -178,7 +178,7 @@ fn work(
     let list = list.end(folder)?;
     let mut journal = Journal::default();
     if let Some(folder) = folder {
-        folder.read_journal(&mut |line| journal.add(&line))?;
+        folder.read_journal(&mut |line| journal.add(line))?;
     }
     let left = runs.planned.iter().zip(runs.left).filter(|(_, left)| **left != Left::Nothing);
     let queue: VecDeque<Turn> = left.map(|(planned, _)| Turn { n: planned.item.n, tries: 0, alone: false }).collect();

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::base::cut;
 use crate::base::usage::Usage;
 use crate::batch::item::Item;
-use crate::batch::journal::{self, Ended, Journal, Keep, Line, Product, Started, is_failure};
+use crate::batch::journal::{self, Brief, Ended, Journal, Keep, Line, Product, Started, is_failure};
 use crate::batch::plan::files;
 use crate::emit::{Report, patch_of, to_line};
 use crate::exit::Exit;
@@ -86,9 +86,11 @@ impl<'a> Records<'a> {
         *self.say.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Returns the journal as it is in the end.
+    /// Returns the sums of the journal in the end, and what is to be said.
     pub fn into_journal(self) -> Journal {
-        self.journal.into_inner().unwrap_or_else(PoisonError::into_inner)
+        let mut journal = self.journal.into_inner().unwrap_or_else(PoisonError::into_inner);
+        journal.forget_states();
+        journal
     }
 
     fn append(&self, line: &Line) -> Result<(), Failure> {
@@ -96,7 +98,7 @@ impl<'a> Records<'a> {
         if let Some(folder) = self.folder {
             folder.append(&journal::line(line))?;
         }
-        journal.add(line);
+        journal.add(&Brief::of(line));
         Ok(())
     }
 
