@@ -5,6 +5,8 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use crate::hidden::is_hidden;
+
 /// A path below the workspace root: components joined by one `/`, none of them empty, `.` or `..`, no NUL.
 ///
 /// The root itself is the empty path. It says nothing about links: see `policy::paths` for resolution.
@@ -179,23 +181,18 @@ pub trait Tree: Send + Sync {
     fn names(&self, path: &Path) -> std::io::Result<Vec<OsString>>;
 }
 
-/// Returns a path as one line: control characters and bytes that are not UTF-8 are written as escapes.
+/// Returns a path as one line: what breaks a line or hides what it says, and bytes that are not UTF-8 are written as escapes.
 pub fn one_line(path: &Path) -> String {
     let text = path.to_string_lossy();
-    if !text.chars().any(is_hidden) {
+    let breaks = |c: char| matches!(c, '\t' | '\n') || is_hidden(c);
+    if !text.chars().any(breaks) {
         return text.into_owned();
     }
     let mut line = String::with_capacity(text.len() + 8);
     for c in text.chars() {
-        if is_hidden(c) { line.extend(c.escape_default()) } else { line.push(c) }
+        if breaks(c) { line.extend(c.escape_default()) } else { line.push(c) }
     }
     line
-}
-
-/// Characters that would break a line or hide what it says.
-pub(crate) fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

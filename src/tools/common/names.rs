@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::path::is_hidden;
+use crate::hidden::is_hidden;
 pub use crate::path::one_line;
 use crate::path::{Node, RelPath, Tree};
 use crate::policy::Denial;
@@ -54,7 +54,8 @@ pub fn relative(path: &RelPath) -> String {
 
 /// Returns the text of an argument as one line of at most 100 characters.
 pub fn brief(text: &str) -> String {
-    let mut line: String = text.chars().map(|c| if is_hidden(c) { ' ' } else { c }).take(101).collect();
+    let mut line: String =
+        text.chars().map(|c| if c.is_whitespace() || is_hidden(c) { ' ' } else { c }).take(101).collect();
     if let Some((end, _)) = line.char_indices().nth(100) {
         line.truncate(end);
         line.push('…');

@@ -14,7 +14,6 @@ pub(super) fn is_part(c: char) -> bool {
 /// docstring behind the line that begins a function or class. `None` where code is written, or made a comment.
 fn with_its_code(path: &Path, old: &str, new: &str) -> Option<String> {
     let is_comment = comment_of(path)?;
-    let ended = |text: &str| if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
     let written = |text: &'_ str| -> Vec<String> {
         text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect()
     };
@@ -104,9 +103,13 @@ fn with_comments(path: &Path, text: &str, (old, new): (&str, &str), task: &str) 
 /// Words with which a task says that something new is written.
 const ADDS: [&str; 4] = ["add", "Add", "insert", "Insert"];
 
+/// Returns a text with a line end at its end.
+fn ended(text: &str) -> String {
+    if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
+}
+
 /// Returns a text and, before it, a comment; what names the interpreter stays the first line.
 fn before(old: &str, comment: &str) -> String {
-    let ended = |text: &str| if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
     let first = if old.starts_with("#!") || old.starts_with("<?") {
         old.find('\n').map_or(old.len(), |end| end + 1)
     } else {
