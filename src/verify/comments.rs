@@ -1,5 +1,12 @@
 //! Finds comments in the languages that `comments_only` knows.
 
+mod javascript;
+
+use std::ops::Range;
+
+/// Expressions in f-strings in expressions at most.
+const MOST_NESTED: usize = 20;
+
 /// A language whose comments are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
@@ -25,25 +32,22 @@ pub fn language(path: &str) -> Option<Language> {
     }
 }
 
-/// Tells whether two texts are the same code: only whole comment lines and blank lines may differ.
-///
-/// Both must hold: the code without comments is equal, and each line that differs looks like a comment. So a parsing
-/// mistake (say, about a regular expression of JavaScript) cannot hide a changed line of code.
+/// Tells whether two texts are the same code: only whole comment lines and blank lines may differ, and none of them in a
+/// string, a template or a block comment. Where a text can be read in several ways, a line must be outside of these in all of
+/// them; where it cannot be read, no line may differ.
 pub fn only_comments_differ(language: Language, before: &str, after: &str) -> bool {
     let code = |text: &str| -> Vec<String> {
-        let stripped = without_comments(language, text);
-        stripped.lines().map(|line| line.trim_end().to_owned()).filter(|line| !line.trim().is_empty()).collect()
-    };
-    let outside = |text: &str| -> Vec<String> {
-        text.lines().filter(|line| !is_comment_line(language, line)).map(str::to_owned).collect()
+        let (outside, mut continues) = (outside(language, text), false);
+        let counts = |(line, is_outside): &(&str, bool)| {
+            let is_free = is_comment_line(language, line) && *is_outside && !continues;
+            continues = line.trim_end().ends_with('\\');
+            !is_free
+        };
+        let lines = text.split('\n').zip(outside).filter(counts);
+        lines.map(|(line, _)| line.strip_suffix('\r').unwrap_or(line).to_owned()).collect()
     };
     let same = |part: &dyn Fn(&str) -> Vec<String>| part(before) == part(after);
-    // What would be code if the line is in a template after all.
-    let templates = |text: &str| -> Vec<String> {
-        let opens = |line: &&str| language == Language::JavaScript && (line.contains('`') || line.contains("${"));
-        text.lines().filter(opens).map(str::to_owned).collect()
-    };
-    same(&code) && same(&outside) && same(&|text| heads(language, text)) && same(&other_line_ends) && same(&templates)
+    same(&code) && same(&|text| heads(language, text)) && same(&other_line_ends)
 }
 
 /// A comment, and none that means something to the machine: `//go:embed`, `#!`, `# type:`, `// eslint-disable`, `// @ts-ignore`.
@@ -84,41 +88,140 @@ fn other_line_ends(text: &str) -> Vec<String> {
     ends.map(|(at, _)| plain[at..].split('\n').next().unwrap_or_default().to_owned()).collect()
 }
 
-fn without_comments(language: Language, text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let length = match language {
-            Language::Python if c == '#' => {
-                rest = &rest[rest.find('\n').unwrap_or(rest.len())..];
-                continue;
+/// Tells of each line of a text whether it begins outside of strings, templates and block comments, however the text is read.
+fn outside(language: Language, text: &str) -> Vec<bool> {
+    let readings: Vec<Vec<bool>> = match language {
+        Language::JavaScript => return javascript::outside(text),
+        // Before Python 3.12 a quote ends an f-string wherever it is.
+        Language::Python => [false, true].into_iter().filter_map(|nests| begins(text, &python(text, nests)?)).collect(),
+        Language::Rust => begins(text, &tokens(text, &rust)).into_iter().collect(),
+        Language::Go => begins(text, &tokens(text, &go)).into_iter().collect(),
+    };
+    let is_outside = |line: usize| !readings.is_empty() && readings.iter().all(|reading| reading[line]);
+    (0..text.split('\n').count()).map(is_outside).collect()
+}
+
+/// Tells of each line whether it begins outside of these parts of the text, which are in their order.
+fn begins(text: &str, parts: &[Range<usize>]) -> Option<Vec<bool>> {
+    let (mut parts, mut at) = (parts.iter().peekable(), 0);
+    let lines = text.split('\n').map(|line| {
+        while parts.next_if(|part| part.end <= at).is_some() {}
+        let is_outside = parts.peek().is_none_or(|part| part.start >= at);
+        at += line.len() + 1;
+        is_outside
+    });
+    Some(lines.collect())
+}
+
+/// Returns the parts of a text that are no code. `token` returns the length of one that a text begins with, which follows this
+/// character.
+fn tokens(text: &str, token: &dyn Fn(&str, Option<char>) -> Option<usize>) -> Vec<Range<usize>> {
+    let (mut found, mut at, mut before) = (Vec::new(), 0, None);
+    while let Some(c) = text[at..].chars().next() {
+        let length = match token(&text[at..], before) {
+            Some(length) => {
+                found.push(at..at + length);
+                length
             }
-            Language::Python if rest.starts_with("\"\"\"") || rest.starts_with("'''") => {
-                let mark = &rest[..3];
-                rest[3..].find(mark).map_or(rest.len(), |end| end + 6)
-            }
-            Language::Python => in_line(rest, &['"', '\'']).unwrap_or(c.len_utf8()),
-            Language::Rust | Language::JavaScript | Language::Go if rest.starts_with("//") => {
-                rest = &rest[rest.find('\n').unwrap_or(rest.len())..];
-                continue;
-            }
-            Language::Rust | Language::JavaScript | Language::Go if rest.starts_with("/*") => {
-                rest = &rest[block(rest, language == Language::Rust)..];
-                continue;
-            }
-            Language::Rust => raw(rest)
-                .filter(|_| !out.ends_with(|c: char| c.is_alphanumeric() || c == '_'))
-                .or_else(|| quoted(rest, &['"']))
-                .or_else(|| character(rest))
-                .unwrap_or(c.len_utf8()),
-            Language::Go if c == '`' => rest[1..].find('`').map_or(rest.len(), |end| end + 2),
-            Language::JavaScript if c == '`' => quoted(rest, &['`']).unwrap_or(c.len_utf8()),
-            Language::JavaScript | Language::Go => in_line(rest, &['"', '\'']).unwrap_or(c.len_utf8()),
+            None => c.len_utf8(),
         };
-        out.push_str(&rest[..length]);
-        rest = &rest[length..];
+        at += length;
+        before = text[..at].chars().next_back();
     }
-    out
+    found
+}
+
+fn line_comment(text: &str) -> Option<usize> {
+    text.starts_with("//").then(|| text.find('\n').unwrap_or(text.len()))
+}
+
+fn rust(text: &str, before: Option<char>) -> Option<usize> {
+    let follows_name = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let comment = || text.starts_with("/*").then(|| block(text, true));
+    let raw = || raw(text).filter(|_| !follows_name);
+    line_comment(text).or_else(comment).or_else(raw).or_else(|| quoted(text, &['"'])).or_else(|| character(text))
+}
+
+fn go(text: &str, _: Option<char>) -> Option<usize> {
+    let comment = || text.starts_with("/*").then(|| block(text, false));
+    let raw = || text.strip_prefix('`').map(|rest| rest.find('`').map_or(text.len(), |end| end + 2));
+    line_comment(text).or_else(comment).or_else(raw).or_else(|| quoted(text, &['"', '\'']))
+}
+
+/// Returns the strings and comments of Python. `nests`: an f-string may have strings with its own quotes between braces. `None`
+/// if a string does not end.
+fn python(text: &str, nests: bool) -> Option<Vec<Range<usize>>> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some(c) = text[at..].chars().next() {
+        let end = match c {
+            '#' => text[at..].find(['\n', '\r']).map_or(text.len(), |end| at + end),
+            '"' | '\'' => string(text, at, nests, 0)?,
+            _ => {
+                at += c.len_utf8();
+                continue;
+            }
+        };
+        found.push(at..end);
+        at = end;
+    }
+    Some(found)
+}
+
+/// Returns where the string of Python ends that begins with the quote at a place.
+fn string(text: &str, start: usize, nests: bool, depth: usize) -> Option<usize> {
+    let quote = &text[start..=start];
+    let is_long = text[start..].starts_with(&quote.repeat(3));
+    let mark = &text[start..start + if is_long { 3 } else { 1 }];
+    let prefix = text[..start].rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+    let is_format = nests && prefix.len() <= 2 && prefix.contains(['f', 'F', 't', 'T']);
+    let mut at = start + mark.len();
+    loop {
+        let rest = text.get(at..)?;
+        if rest.starts_with(mark) {
+            return Some(at + mark.len());
+        }
+        let mut characters = rest.chars();
+        at += match (characters.next()?, characters.next()) {
+            // The backslash of `\{` stays, and the brace begins an expression; `\N{…}` is a character.
+            ('\\', Some('N')) if is_format && rest[2..].starts_with('{') => rest.find('}')? + 1,
+            ('\\', Some('{')) if is_format => 1,
+            ('\\', next) => 1 + next?.len_utf8(),
+            ('\n', _) if !is_long => return None,
+            ('{', Some('{')) if is_format => 2,
+            ('{', _) if is_format => expression(text, at + 1, depth + 1)? - at,
+            (c, _) => c.len_utf8(),
+        };
+    }
+}
+
+/// Returns where the expression in an f-string ends, behind its brace. Strings in it are read like those around it.
+fn expression(text: &str, start: usize, depth: usize) -> Option<usize> {
+    let (mut at, mut open) = (start, 0_usize);
+    let mut is_spec = false;
+    while depth < MOST_NESTED {
+        let c = text[at..].chars().next()?;
+        at = match c {
+            '{' if is_spec => expression(text, at + 1, depth + 1)?,
+            '}' if open == 0 => return Some(at + 1),
+            _ if is_spec => at + c.len_utf8(),
+            '"' | '\'' => string(text, at, true, depth)?,
+            '#' => at + text[at..].find('\n')?,
+            '(' | '[' | '{' => {
+                open += 1;
+                at + 1
+            }
+            ')' | ']' | '}' => {
+                open = open.checked_sub(1)?;
+                at + 1
+            }
+            ':' if open == 0 => {
+                is_spec = true;
+                at + 1
+            }
+            c => at + c.len_utf8(),
+        };
+    }
+    None
 }
 
 /// Length of a quoted text with backslashes.
@@ -132,13 +235,6 @@ fn quoted(text: &str, marks: &[char]) -> Option<usize> {
         escaped = c == '\\' && !escaped;
     }
     Some(text.len())
-}
-
-/// As [`quoted`], for a text that ends on its line, or goes on behind a backslash.
-fn in_line(text: &str, marks: &[char]) -> Option<usize> {
-    let length = quoted(text, marks)?;
-    let breaks = text[..length].match_indices('\n').any(|(at, _)| !text[..at].trim_end_matches('\r').ends_with('\\'));
-    (!breaks).then_some(length)
 }
 
 /// Length of `r"…"`, `r#"…"#` and their kin.
@@ -222,6 +318,67 @@ mod tests {
         assert!(!only_comments_differ(Go, "package a\n", "//go:embed x\npackage a\n"));
         assert!(!only_comments_differ(JavaScript, "a(/[/*]/); b()\n", "a(/[/*]/); c()\n"));
         assert_eq!(language("a/b.c"), None);
+    }
+
+    /// Tells whether lines may be put behind line `at` of a text.
+    fn may_add(language: Language, text: &str, at: usize, added: &str) -> bool {
+        let mut lines: Vec<&str> = text.split('\n').collect();
+        lines.insert(at, added);
+        let after = lines.join("\n");
+        let may = only_comments_differ(language, text, &after);
+        assert_eq!(may, only_comments_differ(language, &after, text));
+        may
+    }
+
+    #[test]
+    fn a_line_in_a_string_is_no_comment() {
+        use Language::{Go, JavaScript, Python, Rust};
+        let escaped = "\"\"\"Write \\\"\"\" for quotes.\"\"\"\nclass F:\n    \"\"\"Example:\n\n    print(1)\n    \"\"\"\n    a = 1\n";
+        for (at, may) in [(1, true), (2, true), (3, false), (4, false), (5, false), (6, true), (7, true)] {
+            assert_eq!(may_add(Python, escaped, at, "# x"), may, "{at}");
+            assert_eq!(may_add(Python, escaped, at, ""), may, "{at}");
+        }
+        let nested = "x = f\"\"\"{\n\"\"\"\n1\n\"\"\"\n}\"\"\"\ny = f'{a[\"b\"]:>{w}} {{ \\N{DASH}'\nz = 1\n";
+        for (at, may) in [(1, false), (2, false), (3, false), (4, false), (5, true), (6, true)] {
+            assert_eq!(may_add(Python, nested, at, "# x"), may, "{at}");
+        }
+        let continued = "limit = 100 \\\n- 90\ns = 'a\\\nb'\n";
+        for (at, may) in [(0, true), (1, false), (2, true), (3, false), (4, true)] {
+            assert_eq!(may_add(Python, continued, at, "# x"), may, "{at}");
+        }
+        assert!(!may_add(Python, "s = 'it\nb = 1\n", 1, "# x"));
+        let request = "package p\n\nconst r = `a\n\nb`\nvar q = '`'\n";
+        for (at, may) in [(2, true), (3, false), (4, false), (5, true), (6, true)] {
+            assert_eq!(may_add(Go, request, at, ""), may, "{at}");
+        }
+        let strings = "let a = \"x\n\ny\"; /* /* */\n*/ let b = '\"'; let c = r#\"\"\n\"#;\n";
+        for (at, may) in [(0, true), (1, false), (2, false), (3, false), (4, false), (5, true)] {
+            assert_eq!(may_add(Rust, strings, at, "// x"), may, "{at}");
+        }
+        let slashes =
+            "const strip = (s) => s.replace(/\\/*$/, \"\");\nconst build = () => run(`\necho\n`);\n/** Says. */\na;\n";
+        for (at, may) in [(0, true), (1, true), (2, false), (3, false), (4, true), (5, true)] {
+            assert_eq!(may_add(JavaScript, slashes, at, "//bin/sh -c id"), may, "{at}");
+        }
+        for code in [
+            "if (a) /`/.test(b);\nc();\n",
+            "x = (a) / 2; // it's `half` / of it\nc();\n",
+            "x = a++ / 2 + b! / 3 + 1. / 4;\nc();\n",
+            "return /[/'`]/g;\nc();\n",
+            "f(`${a ? `b${c}` : {d: '}'}}`);\nc();\n",
+            "const a = <p>a</p>;\nc();\n",
+            "#!/usr/bin/env node it's\nc();\n",
+        ] {
+            assert!(may_add(JavaScript, code, 1, "// Calls c."), "{code}");
+        }
+        for code in [
+            "x = (a) /`/ b;\nc();\n`;\n",
+            "const a = <p>it's</p>;\nc();\n",
+            "/*\n*/\nc();\n",
+            "// x\u{2028}`\nc();\n`\n",
+        ] {
+            assert!(!may_add(JavaScript, code, 1, "// Calls c."), "{code}");
+        }
     }
 
     proptest! {
