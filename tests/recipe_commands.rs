@@ -69,6 +69,20 @@ fn what_finishes_a_change_stays_in_its_files_and_the_model_out_of_them() {
 }
 
 #[test]
+fn what_finished_commands_wrote_before_one_failed_is_not_the_models() {
+    let text = finishing("src/**", "gen.txt").replace(
+        "writes: [gen.txt]}]",
+        "writes: [gen.txt]}, {name: look, run: [grep, -q, best, gen.txt], writes: [none.txt]}]",
+    );
+    let text = text.replace("attempts: 1", "attempts: 2");
+    let script = [edit("src/a.txt", "bad", "good"), say("done"), edit("src/a.txt", "good", "best"), say("done")];
+    let project = project(&text, script);
+    let outcome = run(&project, &[]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(project.read("gen.txt"), "best\n");
+}
+
+#[test]
 fn nothing_is_finished_where_nothing_changed_and_a_denied_command_ends_the_run_before_it() {
     let idle = project(&finishing("src/**", "gen.txt"), [say("nothing to do")]);
     let outcome = run(&idle, &[]);

@@ -97,22 +97,31 @@ impl Finishing {
         if self.steps.is_empty() || begun.is_empty() {
             return None;
         }
-        let of_model = |path: &RelPath| begun.get(path).is_some() && !self.is_finished(&begun, path);
+        let of_model = begun.iter().map(|(path, _)| path).filter(|path| !self.is_finished(&begun, path));
+        let of_model: BTreeSet<RelPath> = of_model.cloned().collect();
         for step in &self.steps {
             let before = workspace.changes();
-            if let Some(failed) = step.run(environment, attempts, emit).await {
+            let failed = step.run(environment, attempts, emit).await;
+            let after = workspace.changes();
+            // A command that fails has written, too, and so have those before it.
+            self.note(step, (&before, &after), &of_model);
+            if let Some(failed) = failed {
                 return Some(Failed::Check(failed));
             }
-            let violations = step.outside(&before, &workspace.changes());
+            let violations = step.outside(&before, &after);
             if !violations.is_empty() {
                 return Some(Failed::Guards(violations));
             }
         }
-        let ended = workspace.changes();
-        let finished = ended.iter().filter(|(path, _)| !of_model(path));
-        let finished = finished.map(|(path, change)| (path.clone(), change.after.clone())).collect();
-        *self.finished.lock().expect("nothing panics while it holds the files") = finished;
         None
+    }
+
+    /// Remembers what a command changed that the model did not.
+    fn note(&self, step: &Step, (before, after): (&ChangeSet, &ChangeSet), of_model: &BTreeSet<RelPath>) {
+        let own = after.iter().filter(|(path, _)| left(before, path) != left(after, path));
+        let own = own.filter(|(path, _)| step.writes.is_match(path.to_string()) && !of_model.contains(*path));
+        let own = own.map(|(path, change)| (path.clone(), change.after.clone()));
+        self.finished.lock().expect("nothing panics while it holds the files").extend(own);
     }
 
     /// Tells whether a file is as the commands left it, and nobody else changed it.
