@@ -1,5 +1,7 @@
 //! Tests git's hooks: real git in real repositories, and a scripted model.
 
+mod push;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -409,46 +411,6 @@ fn a_message_is_drafted_only_where_somebody_will_edit_it() {
     let broken = project.qwen(&["hook", "prepare-commit-msg", "--recipe", "none-such", "missing-file", "{2}", "{3}"]);
     assert_eq!(broken.code, 0, "{}", broken.stderr);
     assert!(broken.stderr.starts_with("qwen: skipped, "), "{}", broken.stderr);
-}
-
-#[test]
-fn a_push_is_looked_at_by_what_the_remote_does_not_have() {
-    let nothing = || vec![nothing(); 8];
-    let project = project(&["--pre-push"], nothing());
-    let remote = project.beside("remote.git").display().to_string();
-    must(&project, &["init", "-q", "--bare", "-b", "main", &remote]);
-    must(&project, &["remote", "add", "origin", &remote]);
-    let commit = |text: &str| {
-        write(&project, "a.py", text);
-        must(&project, &["commit", "-q", "-a", "-m", text.trim()]);
-    };
-    must(&project, &["push", "-q", "origin", "main"]);
-    assert_eq!(requests(&project), 0, "nothing is new since the root");
-    must(&project, &["remote", "set-head", "origin", "main"]);
-    commit("second = 2\n");
-    must(&project, &["push", "-q", "origin", "main"]);
-    assert!(project.server().messages(0).contains("+second = 2"));
-
-    // A new remote branch: since it left the default branch. It is not checked out while it is pushed.
-    must(&project, &["checkout", "-q", "-b", "topic"]);
-    commit("topic = 3\n");
-    must(&project, &["checkout", "-q", "main"]);
-    must(&project, &["push", "-q", "origin", "topic"]);
-    let said_of_topic = project.server().messages(1);
-    assert!(said_of_topic.contains("+topic = 3") && !said_of_topic.contains("+second = 2"), "{said_of_topic}");
-    // The same commits under another name: the answer is known.
-    must(&project, &["push", "-q", "origin", "topic:again"]);
-    must(&project, &["push", "-q", "origin", ":again"]);
-    assert_eq!(requests(&project), 2);
-    // Forced.
-    must(&project, &["checkout", "-q", "topic"]);
-    write(&project, "a.py", "forced = 4\n");
-    must(&project, &["commit", "-q", "-a", "--amend", "-m", "forced"]);
-    must(&project, &["push", "-q", "--force", "origin", "topic"]);
-    let forced = project.server().messages(2);
-    assert!(forced.contains("+forced = 4") && !forced.contains("topic = 3"), "{forced}");
-    must(&project, &["push", "-q", "origin", "topic"]);
-    assert_eq!(requests(&project), 3);
 }
 
 #[test]

@@ -78,6 +78,25 @@ fn a_secret_of_a_change_is_found_wherever_it_is_and_shown_nowhere() {
 }
 
 #[test]
+fn a_key_that_is_exchanged_between_its_marks_is_found() {
+    let key = |seed: u32| {
+        let letter = |at: u32| char::from(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"[(at % 26) as usize]);
+        let line = |n: u32| (0..64).map(|at| letter(at * 7 + n * 11 + seed)).collect::<String>();
+        let lines: Vec<String> = (0..20).map(line).collect();
+        format!("KEY = \"\"\"-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\"\"\"\n", lines.join("\n"))
+    };
+    let project = project([]).file("conf.py", key(1));
+    project.run_git(&["add", "-A"]);
+    project.run_git(&["commit", "-q", "-m", "start"]);
+    let project = project.file("conf.py", key(2));
+    let checked = project.qwen(&["check", "change"]);
+    assert_eq!(checked.code, 1, "{}{}", checked.stdout, checked.stderr);
+    assert!(checked.stdout.starts_with("conf.py:1: error [qwen/secret] adds what looks like a private-key"));
+    let project = project.file("conf.py", key(1) + "other = 1\n");
+    assert_eq!(project.qwen(&["check", "change"]).stdout, "", "the key was there");
+}
+
+#[test]
 fn a_change_is_checked_without_a_model() {
     let project = project([]).file("web/a.txt", "one\n");
     project.run_git(&["add", "-A"]);

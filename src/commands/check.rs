@@ -1,8 +1,9 @@
 //! Runs `qwen check`: the small checks that recipes use, by hand.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::console::{print, read};
 use super::error::{CheckError, CommandError};
@@ -23,7 +24,7 @@ use crate::run::runner::{Runner, RunnerOptions};
 use crate::sandbox::Demand;
 use crate::settings::Environment;
 use crate::tools::Variables;
-use crate::verify::findings;
+use crate::verify::findings::{self, Finding};
 use crate::verify::shape;
 
 /// What a command may take in all.
@@ -88,21 +89,58 @@ pub(super) fn local(
     (kind, range): (DiffKind, Option<&str>),
     from_hook: Option<&FromHook>,
 ) -> Result<Looked, Failure> {
+    with_reader((place, policy, environment), from_hook, &mut |reader, publish| {
+        let mut looked = reader.local(kind, range)?;
+        publish(&mut looked.findings);
+        Ok(looked)
+    })
+}
+
+/// Finds secrets in each commit that `tip` has and `base` does not, also in what a later one of them removes; what is found
+/// at the tip already is left out. Returns how many commits there was no time for as well.
+pub(super) fn commits(
+    of: (&Place, &Policy, &Environment),
+    (base, tip): (Option<&str>, &str),
+    until: Instant,
+    at_tip: &[Finding],
+) -> Result<(Vec<Finding>, usize), Failure> {
+    with_reader(of, None, &mut |reader, publish| {
+        let looked = reader.commits(base, tip, until)?;
+        let (commits, mut findings): (Vec<_>, Vec<_>) = looked.findings.into_iter().unzip();
+        publish(&mut findings);
+        let said = |finding: &Finding| (finding.path.clone(), finding.rule_id.clone(), finding.message.clone());
+        let mut known: HashSet<_> = at_tip.iter().map(said).collect();
+        let new = commits.into_iter().zip(findings).filter(|(_, finding)| known.insert(said(finding)));
+        let named = new.map(|(commit, finding)| {
+            let commit = commit.get(..12).unwrap_or(&commit);
+            Finding { message: format!("{} (in commit {commit})", finding.message), ..finding }
+        });
+        Ok((named.collect(), looked.left))
+    })
+}
+
+/// Looks at a change; what is found is made fit to be shown.
+fn with_reader<T>(
+    (place, policy, environment): (&Place, &Policy, &Environment),
+    from_hook: Option<&FromHook>,
+    look: &mut dyn FnMut(&ChangeReader<'_>, &dyn Fn(&mut Vec<Finding>)) -> Result<T, String>,
+) -> Result<T, Failure> {
     let repository =
         place.repository().ok_or_else(|| CheckError::Change("there is no git repository here".to_owned()))?;
     let secrets = secrets_of(policy, environment)?;
     let facts = place.facts(environment);
     let reader = ChangeReader { repository, policy, facts: &facts, secrets: &secrets, from_hook, since: None };
-    let mut looked = reader.local(kind, range).map_err(CheckError::Change)?;
-    for finding in looked.findings.iter_mut().filter(|_| !repository.prefix.is_root()) {
-        finding.path = format!("{}/{}", repository.prefix, finding.path);
-    }
-    findings::number(&mut looked.findings);
-    for finding in &mut looked.findings {
-        finding.path = published(&finding.path, policy, &secrets);
-        finding.message = published(&finding.message, policy, &secrets);
-    }
-    Ok(looked)
+    let publish = |found: &mut Vec<Finding>| {
+        for finding in found.iter_mut().filter(|_| !repository.prefix.is_root()) {
+            finding.path = format!("{}/{}", repository.prefix, finding.path);
+        }
+        findings::number(found);
+        for finding in found {
+            finding.path = published(&finding.path, policy, &secrets);
+            finding.message = published(&finding.message, policy, &secrets);
+        }
+    };
+    Ok(look(&reader, &publish).map_err(CheckError::Change)?)
 }
 
 async fn repeat(

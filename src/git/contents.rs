@@ -61,15 +61,20 @@ impl Contents<'_> {
     /// Returns the numbered lines of a binary file that its version `base` does not have: of UTF-16 the text, of anything
     /// else what is left without invisible characters. None of a file of more than 16 MiB.
     pub fn added_lines(&self, id: &str, base: &str, path: &RelPath) -> Vec<(u64, String)> {
+        let before = self.object(base).map(readable).unwrap_or_default();
+        let before: BTreeSet<&str> = before.lines().collect();
+        let after = self.text(id, path).unwrap_or_default();
+        let added = (1..).zip(after.lines()).filter(|(_, line)| !before.contains(line));
+        added.map(|(number, line)| (number, line.to_owned())).collect()
+    }
+
+    /// Returns the text of a file: of UTF-16 too, of anything else what could be text. `None` if it has more than 16 MiB.
+    pub fn text(&self, id: &str, path: &RelPath) -> Option<String> {
         let bytes = match is_no_object(id) {
             true => bounded::regular(&path.under(&self.repository.top), MOST as u64).ok(),
             false => self.object(id),
         };
-        let before = self.object(base).map(readable).unwrap_or_default();
-        let before: BTreeSet<&str> = before.lines().collect();
-        let after = bytes.map(readable).unwrap_or_default();
-        let added = (1..).zip(after.lines()).filter(|(_, line)| !before.contains(line));
-        added.map(|(number, line)| (number, line.to_owned())).collect()
+        bytes.map(readable)
     }
 
     /// Returns the target of the link at a path of a commit, relative to the top directory.

@@ -1,6 +1,7 @@
 //! Finds problems of a change that no model is needed for, in files that a model must not see, too.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use super::findings::{Finding, Source};
 use super::new_side::Shown;
@@ -100,6 +101,8 @@ pub struct Rules<'a> {
     pub is_ignored: &'a dyn Fn(&str, &str) -> bool,
     /// Returns the target of the link at a path of the repository, as it is after the change.
     pub link_at: &'a dyn Fn(&str) -> Option<String>,
+    /// Returns the whole text of a file after the change.
+    pub text_of: &'a dyn Fn(&Changed) -> Option<String>,
 }
 
 /// Looks at one file of a change. `path` is relative to the workspace, `lines` are those that the change has of it.
@@ -133,8 +136,8 @@ pub fn problems(file: &Changed, path: &str, lines: Option<&Shown>, rules: &Rules
     }
     if wants(LocalRule::Secrets) {
         let in_name = secrets_of("the name has", (1, &full), path, rules);
-        for (number, message) in in_name.into_iter().chain(secrets(path, lines, rules)) {
-            add("secret", Severity::Error, number, message);
+        for (lines, message) in in_name.into_iter().chain(secrets(file, path, lines, rules)) {
+            add("secret", Severity::Error, *lines.start(), message);
         }
     }
     if file.is_submodule() && wants(LocalRule::Submodules) {
@@ -172,11 +175,20 @@ fn invisible<'l>(name: &str, lines: impl Iterator<Item = (u64, &'l str)>) -> Vec
     in_name.into_iter().chain(in_lines).collect()
 }
 
-/// Finds the secrets of added lines: the line of each, and what to say, which never has its text.
-fn secrets(path: &str, lines: Option<&Shown>, rules: &Rules<'_>) -> Vec<(u64, String)> {
+/// Finds the secrets that have an added line: their lines, and what to say, which never has their text.
+fn secrets(file: &Changed, path: &str, lines: Option<&Shown>, rules: &Rules<'_>) -> Vec<(RangeInclusive<u64>, String)> {
+    let added = || lines.into_iter().flatten().filter(|(_, (_, is_added))| *is_added);
+    if added().next().is_none() {
+        return Vec::new();
+    }
+    // The marks of a key that is exchanged are lines that stay.
+    if let Some(whole) = (rules.text_of)(file).filter(|_| !file.is_submodule()) {
+        let found = secrets_of("adds", (1, &whole), path, rules).into_iter();
+        return found.filter(|(lines, _)| added().any(|(number, _)| lines.contains(number))).collect();
+    }
     // A secret may have several lines, so lines that follow each other are one text.
     let mut runs: Vec<(u64, u64, String)> = Vec::new();
-    for (number, (text, _)) in lines.into_iter().flatten().filter(|(_, (_, is_added))| *is_added) {
+    for (number, (text, _)) in added() {
         match runs.last_mut().filter(|(_, next, _)| next == number) {
             Some((_, next, run)) => {
                 *next += 1;
@@ -189,10 +201,17 @@ fn secrets(path: &str, lines: Option<&Shown>, rules: &Rules<'_>) -> Vec<(u64, St
     runs.iter().flat_map(|(first, _, run)| secrets_of("adds", (*first, run), path, rules)).collect()
 }
 
-/// Finds the secrets of a text that begins at a line: the line of each, and what to say, which never has its text.
-fn secrets_of(has: &str, (first, text): (u64, &str), path: &str, rules: &Rules<'_>) -> Vec<(u64, String)> {
-    let mut found = Vec::new();
+/// Finds the secrets of a text that begins at a line: the lines of each, and what to say, which never has its text.
+fn secrets_of(
+    has: &str,
+    (first, text): (u64, &str),
+    path: &str,
+    rules: &Rules<'_>,
+) -> Vec<(RangeInclusive<u64>, String)> {
+    let (mut found, mut counted) = (Vec::new(), (0, first));
     for secret in rules.secrets.all_in(text) {
+        let line = counted.1 + text[counted.0..secret.at].matches('\n').count() as u64;
+        counted = (secret.at, line);
         let message = match secret.kind {
             Kind::Value(name) => format!("{has} the value of the variable {name}"),
             Kind::Shape(kind) => {
@@ -209,7 +228,7 @@ fn secrets_of(has: &str, (first, text): (u64, &str), path: &str, rules: &Rules<'
                 )
             }
         };
-        found.push((first + text[..secret.at].matches('\n').count() as u64, message));
+        found.push((line..=line + secret.text.trim_end().matches('\n').count() as u64, message));
     }
     found
 }
@@ -270,7 +289,13 @@ mod tests {
     fn rules(raw: &str, diff: &str) -> Vec<String> {
         let side = new_side(diff);
         let secrets = Secrets::new(&std::collections::BTreeMap::new(), &[]).unwrap();
-        let rules = Rules { wanted: &LocalRule::ALL, secrets: &secrets, is_ignored: &|_, _| false, link_at: &|_| None };
+        let rules = Rules {
+            wanted: &LocalRule::ALL,
+            secrets: &secrets,
+            is_ignored: &|_, _| false,
+            link_at: &|_| None,
+            text_of: &|_| None,
+        };
         let problems = |file: &Changed| {
             let path = String::from_utf8_lossy(&file.path);
             problems(file, &path, side.get(&*path), &rules)

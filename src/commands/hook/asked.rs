@@ -73,6 +73,16 @@ impl HookRequest<'_> {
         self.place.repository().expect("a hook without a repository has ended")
     }
 
+    /// Returns what `QWEN_HOOK` says the hook is to do.
+    pub(super) fn mode(&self) -> Result<HookMode, HookError> {
+        match self.environment.value("QWEN_HOOK").as_deref() {
+            None | Some("" | "1" | "block") => Ok(HookMode::Block),
+            Some("advise") => Ok(HookMode::Advise),
+            Some("local") => Ok(HookMode::Local),
+            Some(other) => Err(HookError::Mode(other.to_owned())),
+        }
+    }
+
     /// Returns the index of the commit that is being made: git names it to its hooks, relative to the current
     /// directory.
     pub(super) fn index(&self) -> Option<PathBuf> {

@@ -4,7 +4,6 @@ use std::io::Write;
 
 use super::super::check::local;
 use super::asked::{BUDGET, HookRequest, Line, report, skipped};
-use super::error::HookError;
 use crate::cli::hook::HookMode;
 use crate::cli::run::FromHook;
 use crate::exit::Exit;
@@ -23,7 +22,7 @@ pub(super) async fn run(
     if asked.is_in_between() {
         return Ok(Exit::Ok);
     }
-    let mode = mode.map_or_else(|| of_variable(asked.environment), Ok)?;
+    let mode = mode.map_or_else(|| asked.mode(), Ok)?;
     let range = range.map(str::to_owned).or_else(|| of_pre_commit(asked.environment));
     let kind = if range.is_some() { DiffKind::Range } else { DiffKind::Staged };
     let policy = asked.place.policy(None, false, asked.environment)?.policy;
@@ -48,16 +47,6 @@ pub(super) async fn run(
     let budget = asked.common.max_wall_time.unwrap_or(BUDGET);
     let reply = asked.ask("staged-check", &[], from_hook, budget).await?;
     asked.judge(reply, mode, out, err)
-}
-
-/// Returns what `QWEN_HOOK` says.
-fn of_variable(environment: &Environment) -> Result<HookMode, HookError> {
-    match environment.value("QWEN_HOOK").as_deref() {
-        None | Some("" | "1" | "block") => Ok(HookMode::Block),
-        Some("advise") => Ok(HookMode::Advise),
-        Some("local") => Ok(HookMode::Local),
-        Some(other) => Err(HookError::Mode(other.to_owned())),
-    }
 }
 
 /// Returns the range that pre-commit was given (`--from-ref`, `--to-ref`).

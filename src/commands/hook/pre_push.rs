@@ -3,7 +3,8 @@
 use std::io::{IsTerminal as _, Write};
 use std::time::{Duration, Instant};
 
-use super::asked::{HookRequest, given, of_git, skipped};
+use super::super::check::{commits, local};
+use super::asked::{HookRequest, Line, given, of_git, report, skipped};
 use super::error::HookError;
 use crate::cli::hook::HookMode;
 use crate::cli::input::{CAP, FIRST_BYTE, ProcessInput, read_standard_input};
@@ -11,6 +12,7 @@ use crate::cli::run::FromHook;
 use crate::exit::Exit;
 use crate::git::Git;
 use crate::git::trusted::TrustedTree;
+use crate::recipe::file::DiffKind;
 use crate::run::Failure;
 use crate::run::recipe::RecipeContext;
 use crate::settings::Environment;
@@ -41,7 +43,8 @@ pub(super) async fn run(
     let remote =
         given(remote).or_else(|| environment.value("PRE_COMMIT_REMOTE_NAME")).unwrap_or_else(|| "origin".to_owned());
     let updates = pushed(environment).await?;
-    let mut ranges: Vec<(String, String)> = Vec::new();
+    let mode = asked.mode()?;
+    let mut ranges: Vec<Range> = Vec::new();
     for update in &updates {
         if let Some(range) = range(&git, update, &remote)
             && !ranges.contains(&range)
@@ -49,11 +52,25 @@ pub(super) async fn run(
             ranges.push(range);
         }
     }
+    let budget = asked.common.max_wall_time.unwrap_or(BUDGET);
+    let lines = local_lines(asked, &ranges, started + budget, err)?;
+    if mode == HookMode::Local || lines.iter().any(|line| line.blocks) {
+        let exit = report(lines, environment, out)?;
+        if exit != Exit::Ok {
+            let _closed =
+                writeln!(err, "qwen: the commits were not reviewed; take it out of them, or QWEN_HOOK=0 git push");
+        }
+        return Ok(if mode == HookMode::Advise { Exit::Ok } else { exit });
+    }
     let head = asked.repository().head.clone();
     let names = params(asked)?;
-    let budget = asked.common.max_wall_time.unwrap_or(BUDGET);
     let mut exit = Exit::Ok;
-    for (base, tip) in ranges.into_iter().take(MOST) {
+    let reviewed: Vec<(String, String)> = ranges.into_iter().filter_map(Range::reviewed).collect();
+    if reviewed.len() > MOST {
+        let reason = format!("{} branches are pushed, and {MOST} of them are reviewed", reviewed.len());
+        exit = exit.or_worse(skipped(asked.common, asked.what, err, &reason)?);
+    }
+    for (base, tip) in reviewed.into_iter().take(MOST) {
         if Some(&tip) != head.as_ref() && !names.iter().any(|name| name == "head") {
             let reason = format!("{} is not checked out, and the recipe has no parameter `head`", short(&tip));
             exit = exit.or_worse(skipped(asked.common, asked.what, err, &reason)?);
@@ -68,9 +85,39 @@ pub(super) async fn run(
         let left = budget.saturating_sub(started.elapsed());
         let from_hook = FromHook { revision: Some(tip), ..asked.facts() };
         let reply = asked.ask("review-diff", &params, from_hook, left).await?;
-        exit = exit.or_worse(asked.judge(reply, HookMode::Block, out, err)?);
+        exit = exit.or_worse(asked.judge(reply, mode, out, err)?);
     }
     Ok(exit)
+}
+
+/// Looks for what no model is needed for, in the commits themselves as well: a key that one adds and the next one removes is
+/// sent, too.
+fn local_lines(
+    asked: &HookRequest<'_>,
+    ranges: &[Range],
+    until: Instant,
+    err: &mut dyn Write,
+) -> Result<Vec<Line>, Failure> {
+    let policy = asked.place.policy(None, false, asked.environment)?.policy;
+    let mut lines = Vec::new();
+    for range in ranges {
+        let from_hook = FromHook { revision: Some(range.tip.clone()), ..asked.facts() };
+        let mut found = Vec::new();
+        if let Some((base, tip)) = range.clone().reviewed() {
+            let change = format!("{base}..{tip}");
+            let kind = (DiffKind::Range, Some(change.as_str()));
+            found = local(asked.place, &policy, asked.environment, kind, Some(&from_hook))?.findings;
+        }
+        let of = (asked.place, &policy, asked.environment);
+        let (in_commits, left) = commits(of, (range.base.as_deref(), &range.tip), until, &found)?;
+        if left > 0 {
+            let left = crate::emit::words::count(left as u64, "commit");
+            let reason = format!("there was no time to search {left} before {} for secrets", short(&range.tip));
+            skipped(asked.common, asked.what, err, &reason)?;
+        }
+        lines.extend(found.iter().chain(&in_commits).map(Line::of));
+    }
+    Ok(lines)
 }
 
 /// Returns what is pushed, as git or pre-commit says it.
@@ -126,9 +173,27 @@ fn updates(text: &str) -> Vec<Update> {
         .collect()
 }
 
-/// Finds the commits that are new to the remote: since its version, else since the remote's default branch, else since
-/// their root. `None` if there are none, or if the object is not a commit.
-fn range(git: &Git, update: &Update, remote: &str) -> Option<(String, String)> {
+/// Commits that are new to the remote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Range {
+    /// The commit that they begin behind; `None` where the remote has nothing of them.
+    base: Option<String>,
+    /// Their root, where they have no base.
+    root: Option<String>,
+    tip: String,
+}
+
+impl Range {
+    /// Returns the two ends that are compared. Nothing comes before a root.
+    fn reviewed(self) -> Option<(String, String)> {
+        let base = self.base.or(self.root)?;
+        (base != self.tip).then_some((base, self.tip))
+    }
+}
+
+/// Finds the commits that are new to the remote: since its version, else since the remote's default branch, else all.
+/// `None` if there are none, or if the object is not a commit.
+fn range(git: &Git, update: &Update, remote: &str) -> Option<Range> {
     let commit = |revision: &str| {
         let revision = format!("{revision}^{{commit}}");
         git.line(&["rev-parse", "-q", "--verify", "--end-of-options", &revision], b"").ok()
@@ -147,8 +212,9 @@ fn range(git: &Git, update: &Update, remote: &str) -> Option<(String, String)> {
         let roots = git.line(&["rev-list", "--max-parents=0", &tip], b"").ok()?;
         roots.lines().last().map(str::to_owned)
     };
-    let base = since_remote.or_else(default_branch).or_else(root)?;
-    (base != tip).then_some((base, tip))
+    let base = since_remote.or_else(default_branch);
+    let root = if base.is_none() { root() } else { None };
+    (base.as_ref() != Some(&tip)).then_some(Range { base, root, tip })
 }
 
 fn short(object: &str) -> &str {

@@ -266,7 +266,9 @@ impl ChangeReader<'_> {
             Some(target) => target.clone(),
             None => contents.link_at(&asked.right, path),
         };
-        let rules = Rules { wanted: rules, secrets: self.secrets, is_ignored: &is_ignored, link_at: &link_at };
+        let text_of = |file: &Changed| contents.text(&file.id, &RelPath::from_bytes(&file.path)?);
+        let (is_ignored, link_at, text_of) = (&is_ignored, &link_at, &text_of);
+        let rules = Rules { wanted: rules, secrets: self.secrets, is_ignored, link_at, text_of };
         let found = inside.iter().flat_map(|(file, path, _)| {
             let lines = shown.get(path).or_else(|| unseen.get(path));
             local::problems(file, path, lines, &rules)
@@ -275,7 +277,7 @@ impl ChangeReader<'_> {
     }
 
     /// Returns the path of a file as findings name it, and why a model is not shown it.
-    fn classed(
+    pub(super) fn classed(
         &self,
         file: Changed,
         may_read: &dyn Fn(&RelPath) -> bool,
@@ -311,7 +313,7 @@ fn links<'s>(files: &[&Classed], side: impl Fn(&str) -> Option<&'s Shown>) -> BT
 }
 
 /// A file of a change, its path as findings name it, and why a model is not shown it.
-type Classed = (Changed, String, Option<Class>);
+pub(super) type Classed = (Changed, String, Option<Class>);
 
 /// Marks the files that programs write: by their names, by the attributes of the base, by what they began with there.
 fn mark_generated(files: &mut [Classed], git: &Git, base: Option<&str>, contents: &Contents<'_>) {

@@ -3,6 +3,7 @@
 pub mod answer_cache;
 pub mod answers;
 pub mod checks;
+mod commits;
 pub mod diff;
 pub mod fences;
 pub mod finishing;
