@@ -142,6 +142,47 @@ fn wrappers_and_installed_programs_run_only_as_they_were_when_the_run_began() {
 }
 
 #[test]
+fn a_program_of_a_python_environment_runs_with_the_packages_that_were_there() {
+    let write = |path: &str, text: &str| call("write_file", json!({"file_path": path, "content": text}));
+    let run = |script: Vec<Reply>| {
+        let project = with_wrapper(script)
+            .file(".gitignore", ".venv/\n")
+            .file("pyproject.toml", "[project]\nname = \"x\"\n")
+            .file("src/a.py", "a = 1\n")
+            .executable(".venv/bin/mypy", "#!/bin/sh\n. .venv/lib/main.sh\n")
+            .file(".venv/lib/main.sh", "echo typed > out.txt\n")
+            .file(".venv/pyvenv.cfg", "\n");
+        let outcome = project.run(&["--policy", "builtin:ci-dev", "--apply", "go"]);
+        (outcome, project)
+    };
+    let (outcome, project) = run(vec![start(".venv/bin/mypy src"), start(".venv/bin/mypy src"), say("Done.")]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(project.root().join("out.txt").exists());
+    for attack in [
+        write(".venv/lib/main.sh", "echo evil > out.txt\n"),
+        write(".venv/lib/x.pth", "import evil\n"),
+        start("cp other .venv/bin/python"),
+        start("cp other .venv/bin/mypy"),
+    ] {
+        let (_, project) = run(vec![attack, start(".venv/bin/mypy src"), say("Done.")]);
+        let asked = project.server().requests()[2].to_string();
+        assert!(asked.contains("is not as it was when the run began"), "{asked}");
+        assert!(!project.root().join("out.txt").exists());
+    }
+}
+
+#[test]
+fn a_closer_program_that_the_same_line_makes_does_not_start() {
+    let line = "mkdir -p src/node_modules/.bin && cp other src/node_modules/.bin/jest && cd src && npx jest";
+    let project = with_wrapper([start(line), say("Done.")]).file("src/a.txt", "a\n");
+    let outcome = project.run(&["--policy", "builtin:ci-dev", "--apply", "go"]);
+    assert_eq!(outcome.code, 60, "{}", outcome.stderr);
+    let below = with_wrapper([start("cd src && npx jest --ci"), say("Done.")]).file("src/a.txt", "a\n");
+    let outcome = below.run(&["--policy", "builtin:ci-dev", "--apply", "go"]);
+    assert_eq!((outcome.code, below.read("src/out.txt").as_str()), (0, "tested\n"), "{}", outcome.stderr);
+}
+
+#[test]
 fn an_installed_program_whose_ignored_packages_a_command_changed_does_not_start() {
     for is_large in [false, true] {
         let run = |script: Vec<&str>| {

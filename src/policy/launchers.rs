@@ -12,12 +12,16 @@ const LAUNCHERS: [(&str, &str, &str); 5] = [
     ("npx", "", "package.json"),
     ("npm", "exec x", "package.json"),
     ("pnpm pnpx", "exec dlx", "package.json pnpm-workspace.yaml .pnpmfile.cjs"),
-    ("uv pdm pipenv poetry rye hatch", "run", "pyproject.toml Pipfile hatch.toml"),
+    (
+        "uv pdm pipenv poetry rye hatch",
+        "run",
+        "pyproject.toml Pipfile hatch.toml poetry.toml pdm.toml uv.toml .python-version",
+    ),
     ("composer", "exec", "composer.json"),
 ];
 
 /// Where such a file names programs; nothing where all of it counts.
-const NAMES: [(&str, &[&str]); 7] = [
+const NAMES: [(&str, &[&str]); 11] = [
     ("package.json", &["/bin", "/directories", "/name", "/workspaces", "/pnpm"]),
     (
         "pyproject.toml",
@@ -27,12 +31,20 @@ const NAMES: [(&str, &[&str]); 7] = [
             "/tool/pdm/scripts",
             "/tool/rye/scripts",
             "/tool/poetry/scripts",
-            "/tool/hatch/envs",
+            // These make an environment, and may build the project for it.
+            "/tool/hatch",
+            "/tool/uv",
+            "/build-system",
+            "/project/dependencies",
         ],
     ),
     ("Pipfile", &["/scripts"]),
     ("composer.json", &["/bin", "/scripts"]),
     ("hatch.toml", &[]),
+    ("poetry.toml", &[]),
+    ("pdm.toml", &[]),
+    ("uv.toml", &[]),
+    (".python-version", &[]),
     ("pnpm-workspace.yaml", &[]),
     (".pnpmfile.cjs", &[]),
 ];
@@ -71,12 +83,25 @@ pub(super) fn leaves_the_package(words: &[Word]) -> bool {
     let program = words.first().map(|word| base_name(&word.text)).unwrap_or_default();
     let names = |text: &str| {
         let name = text.split('=').next().unwrap_or_default();
-        name.starts_with("-w") || ["--workspace", "--workspaces", "--ws", "--prefix", "-C"].contains(&name)
+        let long =
+            ["--workspace", "--workspaces", "--ws", "--prefix", "--recursive", "--workspace-root", "--dir", "--cwd"];
+        let short = ["-w", "-r", "-F", "-C"].iter().any(|short| name.starts_with(short));
+        short || long.contains(&name) || name.starts_with("--filter")
     };
-    program == "npx" && words.iter().skip(1).take_while(|word| word.text.starts_with('-')).any(|word| names(&word.text))
-        || program == "npm"
-            && words.iter().any(|word| matches!(word.text.as_str(), "exec" | "x"))
-            && words.iter().any(|word| names(&word.text))
+    let behind = || words.iter().skip(1).map(|word| word.text.as_str());
+    match program {
+        "npx" | "pnpx" | "bunx" => behind().take_while(|word| word.starts_with('-')).any(names),
+        "npm" => behind().any(|word| matches!(word, "exec" | "x")) && behind().any(names),
+        // What is behind the program's name is the program's.
+        "pnpm" | "yarn" | "bun" => {
+            let exec = behind().position(|word| matches!(word, "exec" | "x"));
+            exec.is_some_and(|exec| {
+                let after = behind().skip(exec + 1).take_while(|word| word.starts_with('-'));
+                behind().take(exec).chain(after).any(names)
+            })
+        }
+        _ => false,
+    }
 }
 
 /// Tells whether such a file names the same programs as when the run began; `None` if it is no such file. A directory of programs
@@ -91,13 +116,7 @@ pub(crate) fn names_the_same(path: &RelPath, before: Option<&[u8]>, now: Option<
 /// Returns what such a file says about programs: `None` if it is no such file. One that cannot be read says itself.
 fn names_programs(path: &RelPath, content: Option<&[u8]>) -> Option<Value> {
     let name = path.file_name()?.to_str()?;
-    let folder = path.parent().unwrap_or_default().to_string();
-    let is_program = ENVIRONMENTS.iter().any(|place| folder == *place || folder.ends_with(&format!("/{place}")));
-    let places = match NAMES.iter().find(|(file, _)| *file == name) {
-        Some((_, places)) => *places,
-        None if is_program => &[],
-        None => return None,
-    };
+    let places = NAMES.iter().find(|(file, _)| *file == name)?.1;
     let Some(content) = content else { return Some(places.iter().map(|_| Value::Null).collect()) };
     let text = String::from_utf8_lossy(content);
     if places.is_empty() {
@@ -126,7 +145,7 @@ mod tests {
         };
         assert_eq!(asked(&["npx", "eslint"], "a/b"), ["a/b/package.json", "a/package.json", "package.json"]);
         assert_eq!(asked(&["npm", "--silent", "exec", "eslint"], "a"), ["a/package.json", "package.json"]);
-        assert_eq!(asked(&["pdm", "run", "ruff"], "a").len(), 10);
+        assert_eq!(asked(&["pdm", "run", "ruff"], "a").len(), 18);
         assert!(asked(&["npm", "test"], "a").is_empty());
         assert!(asked(&["eslint"], "a").is_empty());
     }
@@ -134,12 +153,27 @@ mod tests {
     #[test]
     fn another_package_is_left_to_its_own_scripts() {
         let leaves = |line: &str| leaves_the_package(&line.split(' ').map(Word::literal).collect::<Vec<_>>());
-        for line in
-            ["npx -w packages/a eslint", "npx --workspace=a eslint", "npm exec -w a -- eslint", "npm -w a exec eslint"]
-        {
+        for line in [
+            "npx -w packages/a eslint",
+            "npx --workspace=a eslint",
+            "npm exec -w a -- eslint",
+            "npm -w a exec eslint",
+            "pnpm -r exec eslint",
+            "pnpm --filter a exec eslint",
+            "pnpm exec -r eslint",
+            "yarn --cwd a exec eslint",
+        ] {
             assert!(leaves(line), "{line}");
         }
-        for line in ["npx eslint -w", "npm exec eslint", "npm test -w a", "npx webpack --watch"] {
+        for line in [
+            "npx eslint -w",
+            "npm exec eslint",
+            "npm test -w a",
+            "npx webpack --watch",
+            "pnpm exec eslint -r x",
+            "pnpm -r test",
+            "yarn --cwd a test",
+        ] {
             assert!(!leaves(line), "{line}");
         }
     }

@@ -14,9 +14,22 @@ pub(crate) fn named(names: &str, word: &str) -> bool {
     names.split_whitespace().any(|name| name == word)
 }
 
-/// Tells whether a variable may be set before any command: it changes what is printed and loads nothing.
-pub(crate) fn is_harmless_variable(name: &str) -> bool {
-    named(HARMLESS, name)
+/// Tells whether a variable may have this value before any command: it changes what is printed and loads nothing.
+pub(crate) fn is_harmless_setting(name: &str, value: &str) -> bool {
+    named(HARMLESS, name) && (!is_locale(name) || reads_plain(value))
+}
+
+/// Tells whether a variable chooses the character set by which programs read.
+pub(crate) fn is_locale(name: &str) -> bool {
+    name == "LANG" || name.starts_with("LC_")
+}
+
+/// Tells whether programs read in a locale what the policy has read: UTF-8, or bytes. In GBK, Big5 or Shift-JIS a byte that
+/// looks like `\` can be the second half of a letter.
+pub(crate) fn reads_plain(locale: &str) -> bool {
+    let charset = locale.split('@').next().unwrap_or_default().rsplit('.').next().unwrap_or_default();
+    let is_plain = ["C", "POSIX"].contains(&locale);
+    is_plain || locale.contains('.') && ["utf8", "utf-8"].contains(&charset.to_ascii_lowercase().as_str())
 }
 
 /// Tells whether an entry of `shell.env.pass` names a variable (`NAME`), or this value of it (`NAME=VALUE`); a `*` at the

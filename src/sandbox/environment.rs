@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::policy::names::{is_locale, reads_plain};
+
 /// Variables that are passed on unchanged: language, terminal, certificates.
 const HANDED_ON: &[&str] = &[
     "CI",
@@ -63,12 +65,17 @@ pub(super) fn build(parts: &Parts<'_>) -> BTreeMap<OsString, OsString> {
         // As root, tar would try to set owners that cannot be set in here.
         environment.insert("TAR_OPTIONS".into(), "--no-same-owner".into());
     }
-    environment.entry("LANG".into()).or_insert_with(|| "C.UTF-8".into());
     environment.extend(parts.toolchains.iter().map(|(name, value)| (name.into(), value.clone())));
     let allowed = |name: &&String| !is_dangerous(name);
     environment.extend(parts.pass.iter().filter(allowed).filter_map(|name| inherited(name)));
     environment.extend(parts.set.iter().map(|(name, value)| (name.into(), value.into())));
-    environment.retain(|name, value| is_valid(name, value));
+    // Bash has to read a command as the policy has read it.
+    let is_plain = |name: &OsStr, value: &OsStr| match (name.to_str(), value.to_str()) {
+        (Some(name), value) if is_locale(name) => value.is_some_and(reads_plain),
+        _ => true,
+    };
+    environment.retain(|name, value| is_valid(name, value) && is_plain(name, value));
+    environment.entry("LANG".into()).or_insert_with(|| "C.UTF-8".into());
     environment
 }
 
@@ -100,9 +107,13 @@ mod tests {
             ("BASH_ENV", "/x"),
             ("BASH_FUNC_ls%%", "() { :; }"),
             ("TZ", "UTC"),
+            ("LC_ALL", "zh_CN.GBK"),
+            ("LC_CTYPE", "ja_JP.SJIS"),
+            ("LC_TIME", "de_DE.UTF-8"),
             ("MY_FLAG", "1"),
         ]);
-        let pass = ["MY_FLAG", "LD_PRELOAD", "BASH_ENV", "BASH_FUNC_ls%%", "NOT_THERE"].map(str::to_owned);
+        let pass = ["MY_FLAG", "LD_PRELOAD", "BASH_ENV", "BASH_FUNC_ls%%", "NOT_THERE", "LC_TIME", "LC_ALL"]
+            .map(str::to_owned);
         let set = [("CARGO_NET_OFFLINE".to_owned(), "true".to_owned()), ("A=B".to_owned(), "x".to_owned())];
         let environment = build(&Parts {
             inherited: &inherited,
@@ -121,6 +132,7 @@ mod tests {
             "GIT_PAGER",
             "HOME",
             "LANG",
+            "LC_TIME",
             "MY_FLAG",
             "PAGER",
             "PATH",

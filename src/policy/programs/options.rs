@@ -354,6 +354,7 @@ impl Call<'_> {
             }
             'M' => self.module(&value.text),
             'G' => self.revision(value)?,
+            'H' => self.packages(value)?,
             'X' => self.pattern(&value.text, true, false)?,
             'N' | '{' => self.name(spec.choices, name, value)?,
             _ => {}

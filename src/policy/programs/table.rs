@@ -17,7 +17,7 @@ use crate::policy::{Facts, Policy};
 /// Kinds of value: `D` data, `R` a file that is read, `W` one that is written, `L` one of which only metadata is read,
 /// `T` a directory read with all below, `E` a directory to work in, `I` the program's own directory inside, `O` a
 /// directory written below, `F` a list of files, always denied, as its contents are unknown, `N` a bare name that is
-/// not a file, `P` a name, or a file that is read, `C` cargo's `KEY=VALUE` or a file, `G` a revision of git, `V` text
+/// not a file, `P` a name, or a file that is read, `C` cargo's `KEY=VALUE` or a file, `G` a revision of git, `H` a filter of packages, `V` text
 /// in which each part that looks like a path is read, `X` globs of files inside, `A` data that may begin with `@` and a name: a
 /// tag or a set of rules, `{a|b*}` one of these words. `=?D`:
 /// only attached; `=*D`: attached, or the next word if there is one; `=+D`: that and all words up to the next option;

@@ -104,6 +104,19 @@ impl Call<'_> {
         if is_git { super::git::revisions_named(self, std::slice::from_ref(word)) } else { Ok(()) }
     }
 
+    // pnpm's filter: packages by name or directory, with globs, and in brackets a revision.
+    pub(super) fn packages(&mut self, word: &Word) -> Result<(), Denial> {
+        let plain = |c: char| c.is_alphanumeric() || "._/@{}^~-*!".contains(c);
+        match word.text.split_once('[') {
+            Some((_, revision)) => {
+                let revision = revision.split(']').next().unwrap_or_default();
+                self.revision(&Word { text: revision.to_owned(), ..word.clone() })
+            }
+            None if word.text.chars().all(plain) => Ok(()),
+            None => Err(self.deny(format!("`{}` does not name packages", word.text)).hint("name one package")),
+        }
+    }
+
     // A launcher may hand a program's name with spaces to a shell.
     pub(super) fn launches(&mut self, words: &[Word]) -> Result<(), Denial> {
         if let Some(first) = words.first()

@@ -115,16 +115,7 @@ pub(super) fn wrapped(name: &str, words: &[Field]) -> Result<Option<usize>, Deni
         Denial::new(format!("`{name}` with {what}")).by("G4").hint(format!("run the program without `{name}`"))
     };
     if name == "qwen" {
-        if (text(1), text(2)) != (Some("check"), Some("repeat")) {
-            return Ok(None);
-        }
-        let end = (3..words.len()).find(|at| text(*at) == Some("--"));
-        return match end {
-            Some(end) if end + 1 < words.len() && words[..end].iter().all(|field| field.word.literal) => {
-                Ok(Some(end + 1))
-            }
-            Some(_) | None => Err(Denial::new("`qwen check repeat` without `-- COMMAND`").by("G4")),
-        };
+        return repeated(words);
     }
     let looks_up = name == "command" && matches!(text(1), Some("-v" | "-V"));
     if !WRAPPERS.contains(&name) || looks_up || (name == "env" && words.len() == 1) {
@@ -232,6 +223,35 @@ fn script_options(words: &[Field]) -> bool {
     at > 0 && text(at).is_some_and(|script| !script.is_empty())
 }
 
+/// Returns where the command begins that `qwen check repeat` runs.
+fn repeated(words: &[Field]) -> Result<Option<usize>, Denial> {
+    let text = |at: usize| words.get(at).and_then(Field::text);
+    if (text(1), text(2)) != (Some("check"), Some("repeat")) {
+        return Ok(None);
+    }
+    let end = (3..words.len()).find(|at| text(*at) == Some("--")).filter(|end| end + 1 < words.len());
+    match end.filter(|end| repeats((3..*end).map(text))) {
+        Some(end) => Ok(Some(end + 1)),
+        None => Err(Denial::new("`qwen check repeat` with other words than `--times N -- COMMAND`").by("G4")),
+    }
+}
+
+/// Tells whether these words of `qwen check repeat` say how often, and nothing else: other options lead elsewhere.
+fn repeats<'w>(words: impl Iterator<Item = Option<&'w str>>) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let mut waits = false;
+    for word in words {
+        match word {
+            Some(number) if waits && is_number(number) => waits = false,
+            Some("--times") if !waits => waits = true,
+            Some("--summary") if !waits => {}
+            Some(word) if !waits && word.strip_prefix("--times=").is_some_and(is_number) => {}
+            Some(_) | None => return false,
+        }
+    }
+    !waits
+}
+
 /// Returns what is left on the standard input of a program that another one starts: xargs has read it, unless it reads
 /// the words from a file.
 pub(super) fn left_of(stdin: Stdin, starter: &[RuleWord], started: &[RuleWord]) -> Stdin {
@@ -274,13 +294,26 @@ mod tests {
             ("stdbuf -i0 -oL -e 4K ls", 5),
             ("setsid -w ls", 2),
             ("env ls", 1),
-            ("qwen check repeat -n 3 -- ls", 6),
+            ("qwen check repeat --times 3 --summary -- ls", 7),
+            ("qwen check repeat --times=3 -- ls", 5),
+            ("qwen check repeat -- ls", 4),
         ] {
             assert_eq!(inner(command), Ok(Some(at)), "{command}");
         }
-        for command in
-            ["nice --x ls", "timeout 5x ls", "timeout 5 -v ls", "env A=b ls", "env -i ls", "setsid -c ls", "nohup"]
-        {
+        for command in [
+            "nice --x ls",
+            "timeout 5x ls",
+            "timeout 5 -v ls",
+            "env A=b ls",
+            "env -i ls",
+            "setsid -c ls",
+            "nohup",
+            "qwen check repeat -C /etc -- ls",
+            "qwen check repeat --cd=.. -- ls",
+            "qwen check repeat --times -- ls",
+            "qwen check repeat --times 3 -C .. -- ls",
+            "qwen check repeat ls",
+        ] {
             assert!(inner(command).is_err(), "{command}");
         }
         for command in ["ls -l", "env", "qwen run"] {

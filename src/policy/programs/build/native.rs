@@ -1,7 +1,7 @@
 //! Tables for make and its generators, and for the build tools of C, Zig, Swift and similar languages.
 
 use super::{Call, Dashes, Denial, GROUP, Operands, Style, TABLE, TASKS, TOOL, Table, Word};
-use crate::policy::names::{is_harmless_variable, named};
+use crate::policy::names::{is_harmless_setting, named};
 use crate::policy::programs::is_plain_in_shell;
 use crate::policy::programs::untabled::runs_program;
 
@@ -389,7 +389,7 @@ fn after_lint(call: &mut Call<'_>) -> Result<(), Denial> {
 // Labels of Bazel are no paths: `//pkg:target` is of this workspace, `@repo//pkg` of one that it names.
 fn labels(call: &mut Call<'_>) -> Result<(), Denial> {
     // As before a command: most variables could name code that the tests load.
-    let sets = |word: &&Word| word.text.split_once('=').is_some_and(|(name, _)| !is_harmless_variable(name));
+    let sets = |word: &&Word| word.text.split_once('=').is_some_and(|(name, value)| !is_harmless_setting(name, value));
     if let Some(word) = call.values("--test_env").iter().find(sets).filter(|_| !call.is_open()) {
         return Err(call.deny(format!("the variable `{}` is not known to be harmless", word.text)));
     }

@@ -70,7 +70,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "pnpm",
-        options: "~-r,--recursive ~--filter=G ~-F=G ~-w,--workspace-root ~-C,--dir=E ~--silent ~-s ~--parallel ~--stream ~--if-present ~--no-bail ~--reporter={default|silent|append-only|ndjson} ~--offline \
+        options: "~-r,--recursive ~--filter=H ~-F=H ~-w,--workspace-root ~-C,--dir=E ~--silent ~-s ~--parallel ~--stream ~--if-present ~--no-bail ~--reporter={default|silent|append-only|ndjson} ~--offline \
             ~--aggregate-output ~--workspace-concurrency=D ~--sequential ~--no-sort ~--color ~--no-color ~--loglevel=N !--shell-emulator !--script-shell=P !--config.*=P !--ignore-workspace !-g,--global",
         style: Style::Whole,
         subcommands: &[
@@ -254,7 +254,7 @@ pub(super) const TABLES: &[Table] = &[
 const EXEC: &str = "~-y,--yes ~--no-install ~--no ~-q,--quiet ~--offline ~--prefer-offline ~--bun ~-s,--silent ~--workspaces ~-w,--workspace=L \
     !!-c,--call=D !!--shell-auto-fallback=D !-p,--package=P !--node-options=P !--node-arg=P !--userconfig=R !--script-shell=P";
 
-const PNPM_RUN: &str = "!!-c,--shell-mode ~-r,--recursive ~--if-present ~--silent ~-s ~--filter=G ~-F=G ~--parallel ~--stream ~--no-bail ~--reporter={default|silent|append-only|ndjson} ~--sequential ~--workspace-concurrency=D ~--aggregate-output";
+const PNPM_RUN: &str = "!!-c,--shell-mode ~-r,--recursive ~--if-present ~--silent ~-s ~--filter=H ~-F=H ~--parallel ~--stream ~--no-bail ~--reporter={default|silent|append-only|ndjson} ~--sequential ~--workspace-concurrency=D ~--aggregate-output";
 
 const VITEST: &str = "--run --watch=?D -w -t,--testNamePattern=D --coverage=?D --coverage.enabled=?D --coverage.reporter={text|text-summary|json|json-summary|lcov|html|clover|cobertura} --coverage.provider={v8|istanbul} --coverage.all=?D --coverage.include=D \
     --coverage.exclude=D --silent=?D --reporter={default|verbose|dot|json|junit|tap|tap-flat|basic|html|hanging-process|github-actions|tree|agent} --reporters={default|verbose|dot|json|junit|tap|basic|html|github-actions} --passWithNoTests --bail=?D -u,--update=?D --changed=?G --shard=D \
@@ -454,22 +454,19 @@ fn installed(call: &mut Call<'_>) -> Result<(), Denial> {
     };
     for folder in call.cx.folders {
         let mut at = Some(folder.clone());
-        let mut found = None;
-        while let Some(above) = at {
+        loop {
+            let Some(above) = at else {
+                let denial = call.deny(format!("`{}` is not installed in the workspace", program.text));
+                return Err(denial.hint("only programs in `node_modules/.bin` run this way"));
+            };
             let path = above.join("node_modules/.bin").and_then(|bin| bin.child(&program.text));
             let node = path.as_ref().map(|path| call.cx.paths.resolve(&RelPath::root(), path.as_path())).transpose()?;
+            // A closer one that the same line makes would be the one that runs.
+            call.out.unchanged.extend(path);
             if matches!(node.and_then(|resolved| resolved.node), Some(Node::File { .. })) {
-                found = path;
                 break;
             }
             at = above.parent();
-        }
-        match found {
-            Some(path) => call.out.unchanged.push(path),
-            None => {
-                let denial = call.deny(format!("`{}` is not installed in the workspace", program.text));
-                return Err(denial.hint("only programs in `node_modules/.bin` run this way"));
-            }
         }
     }
     Ok(())

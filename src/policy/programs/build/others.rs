@@ -301,7 +301,7 @@ pub(super) const TABLES: &[Table] = &[
         names: "phpstan php-cs-fixer pint rector infection",
         options: "--memory-limit=D --error-format=D --no-progress --level,-l=D --ansi --no-ansi -q,--quiet -n,--no-interaction -v,--verbose -vv -vvv --debug --xdebug -V,--version -h,--help --threads=D --no-diff --diff -s -p \
             --parallel=?D --dry-run --using-cache=D --allow-risky=D --rules=A --path-mode=D --format=D --output-format=D --show-progress=D --test --dirty --preset={laravel|psr12|per|symfony|empty} --stop-on-violation --clear-cache --repair --sequential \
-            --min-msi=D --min-covered-msi=D --generate-baseline=?W --allow-empty-baseline --use-baseline=R --fail-without-result-cache --no-cache \
+            --min-msi=D --min-covered-msi=D --generate-baseline=*W --allow-empty-baseline --use-baseline=R --fail-without-result-cache --no-cache \
             -c,--config,--configuration={phpstan.neon|phpstan.neon.dist|phpstan.dist.neon|.php-cs-fixer.*|.php-cs-fixer.dist.php|pint.json|rector.php} !-a,--autoload-file=R !--bootstrap=R !-d=P !--init !--test-framework-options=P !$--initial-tests-php-options=P",
         operands: Operands::Special,
         special: Some(php_verb),
