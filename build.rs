@@ -8,8 +8,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// Pages that the program prints by itself: `qwen --help`, `qwen schema result`.
-const GENERATED: [&str; 2] = ["cli", "result"];
+/// Pages that the program prints by itself (`qwen --help`, `qwen schema result`), and what was measured.
+const LEFT_OUT: [&str; 3] = ["cli", "figures", "result"];
 
 fn main() {
     let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
@@ -20,7 +20,7 @@ fn main() {
         let entries = fs::read_dir(&directory).expect("the manual is part of the package").flatten();
         pages.extend(entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "md")));
     }
-    pages.retain(|page| !GENERATED.contains(&topic(page)));
+    pages.retain(|page| !LEFT_OUT.contains(&topic(page)));
     pages.sort_by(|a, b| topic(a).cmp(topic(b)));
     let mut packed = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
     for page in &pages {
