@@ -98,8 +98,8 @@ fn help_shows_a_page_and_says_what_to_do_where_there_is_none() {
     let is_packed = |page: &&PathBuf| {
         ["explain", "how-to", "reference"].iter().any(|part| page.starts_with(part)) || page.ends_with("glossary.md")
     };
-    let generated = ["reference/cli.md", "reference/result.md"].map(PathBuf::from);
-    let of_docs = pages().into_iter().filter(|page| !generated.contains(page));
+    let left_out = ["reference/cli.md", "reference/result.md", "explain/figures.md"].map(PathBuf::from);
+    let of_docs = pages().into_iter().filter(|page| !left_out.contains(page));
     let of_docs: BTreeSet<PathBuf> =
         of_docs.filter(|page| is_packed(&page)).map(|page| page.file_stem().unwrap().into()).collect();
     assert_eq!(listed, of_docs);
