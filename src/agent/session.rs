@@ -49,6 +49,8 @@ pub struct Session {
     pub header: Header,
     /// The conversation, without a system prompt, every call answered.
     pub messages: Vec<Message>,
+    /// Whether text of strangers is in it.
+    pub is_untrusted: bool,
     /// Bytes of complete lines; what follows them is an incomplete line.
     pub whole: usize,
 }
@@ -57,9 +59,22 @@ pub struct Session {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Line {
     Session(Header),
-    User { parts: Vec<StoredPart> },
-    Assistant { text: String, reasoning: Option<Thoughts>, calls: Vec<Called> },
-    Tool { call_id: String, name: String, is_error: bool, parts: Vec<StoredPart> },
+    /// From here on text of strangers is in it.
+    Untrusted {},
+    User {
+        parts: Vec<StoredPart>,
+    },
+    Assistant {
+        text: String,
+        reasoning: Option<Thoughts>,
+        calls: Vec<Called>,
+    },
+    Tool {
+        call_id: String,
+        name: String,
+        is_error: bool,
+        parts: Vec<StoredPart>,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -94,6 +109,11 @@ enum Given {
 /// Returns the first line of a session's file.
 pub fn first_line(header: &Header) -> String {
     line(&Line::Session(header.clone()), &|text| text)
+}
+
+/// Returns the line that says that text of strangers follows.
+pub fn untrusted_line() -> String {
+    line(&Line::Untrusted {}, &|text| text)
 }
 
 /// Returns a message as a line, every text of it passed through `mask`; a system prompt has none.
@@ -191,7 +211,7 @@ pub enum SessionFileError {
 pub fn read(text: &str) -> Result<Session, SessionFileError> {
     let mut header = None;
     let mut messages = Messages::default();
-    let mut whole = 0;
+    let (mut is_untrusted, mut whole) = (false, 0);
     for (number, line) in text.split_inclusive('\n').enumerate() {
         let number = number + 1;
         // A line without its end was being written when the run was killed.
@@ -210,6 +230,7 @@ pub fn read(text: &str) -> Result<Session, SessionFileError> {
             (Line::Session(found), None) => return Err(SessionFileError::UnknownVersion(found.version)),
             (Line::Session(_), Some(_)) => return Err(SessionFileError::SecondHeader(number)),
             (_, None) => return Err(SessionFileError::NoHeader),
+            (Line::Untrusted {}, Some(_)) => is_untrusted = true,
             (Line::User { parts }, Some(_)) => messages.user(parts.into_iter().map(StoredPart::part).collect()),
             (Line::Assistant { text, reasoning, calls }, Some(_)) => messages.assistant(AssistantMessage {
                 text,
@@ -225,7 +246,7 @@ pub fn read(text: &str) -> Result<Session, SessionFileError> {
         }
     }
     let header = header.ok_or(SessionFileError::Empty)?;
-    Ok(Session { header, messages: messages.end(), whole })
+    Ok(Session { header, messages: messages.end(), is_untrusted, whole })
 }
 
 /// Assembles messages so that every call is answered exactly once.

@@ -512,6 +512,9 @@ pub struct SessionArgs {
     /// Do not keep a session [this is the default in CI]
     #[arg(long)]
     pub no_session: bool,
+    /// Whether the session that is resumed has text of strangers.
+    #[arg(skip)]
+    pub is_untrusted: bool,
 }
 
 /// Runs without a model.

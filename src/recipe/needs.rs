@@ -101,8 +101,17 @@ pub(crate) fn layer(recipe: &str, needs: Option<&Needs>, answer_only: bool) -> R
 
 /// Returns what untrusted text in the prompt takes away where the run may still propose: every way out.
 pub(crate) fn without_network() -> Result<Layer, Diagnostic> {
+    without("untrusted_input: propose", WEB.into_iter().chain([ToolId::SaveMemory]))
+}
+
+/// Returns what untrusted text in the prompt takes away where the run may only answer: every tool that acts.
+pub(crate) fn answer_only() -> Result<Layer, Diagnostic> {
+    without("untrusted_input: answer_only", ACTING.into_iter())
+}
+
+/// Returns a layer without these tools, and without network and servers.
+fn without(name: &str, tools: impl Iterator<Item = ToolId>) -> Result<Layer, Diagnostic> {
     let spanned = |tool: ToolId| Spanned { value: tool.to_string(), span: Span::START };
-    let tools = WEB.into_iter().chain([ToolId::SaveMemory]);
     let file = PolicyFile {
         name: Some("untrusted input".to_owned()),
         tools: Some(Names { allow: None, deny: tools.map(spanned).collect() }),
@@ -116,7 +125,7 @@ pub(crate) fn without_network() -> Result<Layer, Diagnostic> {
         discovered_tools: Some(Names { allow: Some(Vec::new()), deny: Vec::new() }),
         ..PolicyFile::default()
     };
-    Layer::made("untrusted_input: propose", "propose", file)
+    Layer::made(name, name, file)
 }
 
 fn is_needed(list: &Option<Vec<Text>>) -> bool {

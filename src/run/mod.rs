@@ -90,8 +90,10 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
     let stage = OnceLock::new();
     let work = async {
         let (session, place) = begun?;
+        let mut arguments = arguments.clone();
+        arguments.session.is_untrusted = session.is_untrusted;
         let begun = Begun { id: &id, started: at, session, emitter: &emitter, stage: &stage, lent: None };
-        let done = work(arguments, environment, place, &begun).await;
+        let done = work(&arguments, environment, place, &begun).await;
         done.map_err(|failure| masking::in_failure(failure, environment))
     };
     let finished = until_signal(work, signals.as_mut(), &emitter).await;

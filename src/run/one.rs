@@ -17,6 +17,7 @@ use super::finish::outcome;
 use super::finish::stage::Stage;
 use super::output::emitter::Emitter;
 use super::output::overdue;
+use super::recipe::Active;
 use super::recipe::answers::Answer;
 use super::stages::telemetry::Reported;
 use super::stages::{Lent, Prepared, Setup, Shared, prepare};
@@ -49,6 +50,9 @@ pub async fn work(shared: &Shared, arguments: &RunArgs, begun: &Begun<'_>) -> Re
     let stage = begun.stage.get_or_init(|| stage);
     if setup.masking.redacts {
         emitter.hide(Arc::clone(&setup.masking.secrets));
+    }
+    if setup.recipe.as_ref().is_some_and(Active::has_untrusted_text) {
+        session.holds_untrusted();
     }
     for message in warnings.iter().chain(&session.warnings) {
         emitter.emit(Event::Warning { message: message.clone() });

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::agent::session::{self, Header, Session};
 use crate::cli::RunArgs;
@@ -25,8 +26,12 @@ pub struct RunSession {
     pub earlier: Vec<Message>,
     /// Whether an earlier conversation continues.
     pub resumed: bool,
+    /// Whether the earlier conversation has text of strangers.
+    pub is_untrusted: bool,
     /// What the owner should know.
     pub warnings: Vec<String>,
+    /// Whether the file is still to say that such text is in it.
+    marks: AtomicBool,
     writer: Mutex<Writer>,
 }
 
@@ -43,8 +48,24 @@ enum Writer {
 impl RunSession {
     /// Returns the session of a run whose conversation is not kept.
     pub fn unkept(id: &str) -> RunSession {
-        let writer = Mutex::new(Writer::Off);
-        RunSession { id: id.to_owned(), earlier: Vec::new(), resumed: false, warnings: Vec::new(), writer }
+        RunSession::of(id.to_owned(), Writer::Off)
+    }
+
+    fn of(id: String, writer: Writer) -> RunSession {
+        RunSession {
+            id,
+            earlier: Vec::new(),
+            resumed: false,
+            is_untrusted: false,
+            warnings: Vec::new(),
+            marks: AtomicBool::new(false),
+            writer: Mutex::new(writer),
+        }
+    }
+
+    /// Notes that text of strangers is in the conversation: whoever continues it may do no more with it.
+    pub fn holds_untrusted(&self) {
+        self.marks.store(!self.is_untrusted, Ordering::Relaxed);
     }
 
     /// Finds the session that the flags name. Creates only directories; a new file is created with the first message.
@@ -105,6 +126,7 @@ impl RunSession {
         if lines.is_empty() {
             return None;
         }
+        let lines = if self.marks.swap(false, Ordering::Relaxed) { session::untrusted_line() + &lines } else { lines };
         let written = match std::mem::replace(&mut *writer, Writer::Off) {
             Writer::Off => return None,
             Writer::Open(file) => file.append(&lines).map(|()| file),
@@ -146,8 +168,7 @@ impl Begun {
     fn anew(self) -> Result<RunSession, SessionError> {
         let path = self.file(&format!("; resume it with --resume {}", self.id))?;
         let begin = session::first_line(&Header::new(&self.id, &self.cwd, &self.time, None));
-        let writer = Mutex::new(Writer::New { path, begin });
-        Ok(RunSession { id: self.id, earlier: Vec::new(), resumed: false, warnings: Vec::new(), writer })
+        Ok(RunSession::of(self.id, Writer::New { path, begin }))
     }
 
     fn fork(self, from: &Path) -> Result<RunSession, SessionError> {
@@ -155,9 +176,12 @@ impl Begun {
         let found = session::read(&text).map_err(|error| unreadable(from, &error))?;
         let path = self.file("")?;
         // The new file holds the whole conversation: it does not need the old one.
-        let begin = session::first_line(&Header::new(&self.id, &self.cwd, &self.time, Some(&found.header.id)));
-        let writer = Mutex::new(Writer::New { path, begin });
-        Ok(RunSession { id: self.id, earlier: found.messages, resumed: true, warnings: Vec::new(), writer })
+        let mut begin = session::first_line(&Header::new(&self.id, &self.cwd, &self.time, Some(&found.header.id)));
+        if found.is_untrusted {
+            begin += &session::untrusted_line();
+        }
+        let forked = RunSession::of(self.id, Writer::New { path, begin });
+        Ok(RunSession { earlier: found.messages, resumed: true, is_untrusted: found.is_untrusted, ..forked })
     }
 
     fn resume(self, path: &Path) -> Result<RunSession, SessionError> {
@@ -165,13 +189,14 @@ impl Begun {
             ErrorKind::WouldBlock => SessionError::Busy(path.display().to_string()),
             _ => unreadable(path, &error),
         })?;
-        let Session { header, messages, whole } = session::read(&text).map_err(|error| unreadable(path, &error))?;
+        let Session { header, messages, is_untrusted, whole } =
+            session::read(&text).map_err(|error| unreadable(path, &error))?;
         file.keep(whole).map_err(|error| unreadable(path, &error))?;
         let elsewhere = header.cwd != self.cwd;
         let warnings = elsewhere.then(|| format!("the session {} began in {}, not here", header.id, header.cwd));
-        let writer = Mutex::new(Writer::Open(file));
         let warnings = warnings.into_iter().collect();
-        Ok(RunSession { id: header.id, earlier: messages, resumed: true, warnings, writer })
+        let resumed = RunSession::of(header.id, Writer::Open(file));
+        Ok(RunSession { earlier: messages, resumed: true, is_untrusted, warnings, ..resumed })
     }
 }
 

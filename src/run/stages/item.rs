@@ -15,9 +15,9 @@ use crate::cli::run::{ApprovalMode, FailOn};
 use crate::event::PolicyFacts;
 use crate::policy::file::{UntrustedInput, WorkspaceMode};
 use crate::policy::{Facts, GitFacts, Policy};
-use crate::recipe::Recipe;
 use crate::recipe::file::{Confidence, Severity};
-use crate::run::error::{Failure, ModeError, SetupError};
+use crate::recipe::{Recipe, needs};
+use crate::run::error::{Failure, ModeError, RecipeError, SetupError};
 use crate::run::finish::mode::Mode;
 use crate::run::recipe::answers::{self, AnswerSpec};
 use crate::run::recipe::from_hook;
@@ -106,19 +106,20 @@ impl Item {
         let (mut outer, asked) = (shared.policy.policy.clone(), arguments.changes.mode());
         let mut delivery = delivery_mode(asked, shared.mode, &outer, recipe.as_ref(), &mut warnings)?;
         let mut configs = shared.servers.configs.clone();
-        let mut policy = outer.clone();
-        let mut proposes = false;
+        let (mut policy, mut proposes) = (outer.clone(), false);
         if let Some(active) = &recipe {
             active.requires(&shared.place.checkout.programs, shared.place.repository())?;
             (policy, proposes) = narrowed(shared, &arguments, active, &mut outer)?;
-            if proposes {
-                only_propose(&mut delivery, &mut warnings);
-            }
             warnings.extend(active.recipe.warnings.iter().map(Diagnostic::brief));
-            // A recipe that lists its tools gets no server's, nor does one with untrusted text.
-            if proposes || active.recipe.needs().is_some_and(|needs| needs.tools.is_some()) {
+            // A recipe that lists its tools gets no server's.
+            if active.recipe.needs().is_some_and(|needs| needs.tools.is_some()) {
                 configs.clear();
             }
+        }
+        proposes |= narrowed_by_session(shared, &arguments, [&mut policy, &mut outer], &mut warnings)?;
+        if proposes {
+            only_propose(&mut delivery, &mut warnings);
+            configs.clear();
         }
         let top = shared.place.top();
         let servers = servers::with_pins(configs, &policy, &shared.policy.folder, (&shared.trusted, top))?;
@@ -202,6 +203,31 @@ fn narrowed(
         *outer = active.without_network(outer)?;
     }
     Ok((policy, proposes))
+}
+
+/// Takes away from a run that continues a session with text of strangers what was taken away from the run that was given it;
+/// tells whether anything was.
+fn narrowed_by_session(
+    shared: &Shared,
+    arguments: &RunArgs,
+    policies: [&mut Policy; 2],
+    warnings: &mut Vec<String>,
+) -> Result<bool, Failure> {
+    let by_writer = arguments.from_job.by_writer || !shared.environment.is_ci();
+    let layer = match policies[0].untrusted_input() {
+        _ if !arguments.session.is_untrusted => return Ok(false),
+        UntrustedInput::Allow => return Ok(false),
+        UntrustedInput::Propose if by_writer => needs::without_network(),
+        UntrustedInput::Propose | UntrustedInput::AnswerOnly => needs::answer_only(),
+    };
+    let layer = layer.map_err(|cause| RecipeError::Wrong(vec![cause]))?;
+    for policy in policies {
+        *policy = policy.clone().and(layer.clone());
+    }
+    let text =
+        "this session has text of strangers; only with `untrusted_input: allow` in the policy may the run act on it";
+    warnings.push(text.to_owned());
+    Ok(true)
 }
 
 /// Returns the files to work on: those of the run, or a view of its own for an item of a batch.
