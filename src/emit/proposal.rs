@@ -38,6 +38,8 @@ pub struct ProposalFile {
     pub actor: String,
     /// The last commit of the pull request, which was looked at.
     pub head: Option<String>,
+    /// The last commit of the branch that it is to be merged into.
+    pub base: Option<String>,
     /// The commit that recipe and policy were read from.
     pub trusted: Option<String>,
     /// Comments of ours whose code is no longer there.

@@ -128,6 +128,10 @@ pub fn headline(report: &Report) -> String {
         }
         "success" => "✅ Done".to_owned(),
         "nothing_to_do" => "✅ Nothing to do".to_owned(),
+        "findings" if report.findings.is_empty() && is_incomplete(report) => {
+            "🔴 Not all of the change was looked at".to_owned()
+        }
+        "findings" if report.findings.is_empty() => "🔴 A finding of an earlier run is still open".to_owned(),
         "findings" => format!("🔴 {}", found(report)),
         "denied" if report.error.as_ref().is_some_and(|error| error.code == "denied") => {
             let done =

@@ -83,16 +83,30 @@ pub fn begins_with(body: &str, mark: &str) -> bool {
     body.lines().next().is_some_and(|line| line.trim_end() == mark)
 }
 
-/// Returns the last line of the comment that is brought up to date.
-pub fn state(reviewed: &str) -> Option<String> {
-    written("state {\"reviewed\":\"{}\"}", &[reviewed])
+/// What was reviewed as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reviewed {
+    /// The last commit.
+    pub head: String,
+    /// The commit of the branch that it was to be merged into.
+    pub base: String,
 }
 
-/// Returns the commit that such a comment is about.
-pub fn reviewed(body: &str) -> Option<String> {
+/// Returns the last line of the comment that is brought up to date.
+pub fn state(reviewed: &Reviewed) -> Option<String> {
+    written("state {\"reviewed\":\"{}\",\"base\":\"{}\"}", &[&reviewed.head, &reviewed.base])
+}
+
+/// Returns what such a comment says was reviewed.
+pub fn reviewed(body: &str) -> Option<Reviewed> {
     let state = body.trim_end().lines().next_back()?.strip_prefix(STATE)?.strip_suffix(" -->")?;
-    let commit = serde_json::from_str::<serde_json::Value>(state).ok()?.get("reviewed")?.as_str()?.to_owned();
-    ((40..=64).contains(&commit.len()) && commit.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(commit)
+    let state = serde_json::from_str::<serde_json::Value>(state).ok()?;
+    let commit = |name: &str| {
+        let commit = state.get(name)?.as_str()?;
+        let is_one = (40..=64).contains(&commit.len()) && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_one.then(|| commit.to_owned())
+    };
+    Some(Reviewed { head: commit("reviewed")?, base: commit("base")? })
 }
 
 #[cfg(test)]
@@ -121,9 +135,9 @@ mod tests {
         ] {
             assert_eq!(FindingMark::read(&wrong), None, "{wrong}");
         }
-        let commit = "a".repeat(40);
-        assert_eq!(reviewed(&format!("x\n{}", state(&commit).unwrap())), Some(commit));
-        assert_eq!(reviewed(&state("HEAD").unwrap()), None);
+        let commits = Reviewed { head: "a".repeat(40), base: "b".repeat(40) };
+        assert_eq!(reviewed(&format!("x\n{}", state(&commits).unwrap())), Some(commits.clone()));
+        assert_eq!(reviewed(&state(&Reviewed { head: "HEAD".into(), ..commits }).unwrap()), None);
     }
 
     #[test]
@@ -133,7 +147,8 @@ mod tests {
             let (severity, confidence) = ("note".to_owned(), "low".to_owned());
             FindingMark { fingerprint, rule_id, lines: 1, severity, confidence }.write()
         };
-        let all = |value: &str| [of_finding(value), gone(value), sticky(value), reply(value), state(value)];
+        let of_state = |value: &str| state(&Reviewed { head: value.to_owned(), base: value.to_owned() });
+        let all = |value: &str| [of_finding(value), gone(value), sticky(value), reply(value), of_state(value)];
         for value in ["", "a b", "a -->", "a\nb", "{}", "a\"", "<b>", "ä", "a\u{200b}"] {
             assert_eq!(all(value), [const { None }; 5], "{value:?}");
         }
@@ -142,7 +157,7 @@ mod tests {
         <!-- qwen:gone v1 A-z/0.9_= -->
         <!-- qwen:sticky v1 A-z/0.9_= -->
         <!-- qwen:reply v1 A-z/0.9_= -->
-        <!-- qwen:state {"reviewed":"A-z/0.9_="} -->
+        <!-- qwen:state {"reviewed":"A-z/0.9_=","base":"A-z/0.9_="} -->
         "#);
     }
 }

@@ -156,7 +156,9 @@ fn findings_are_posted_at_their_lines_with_a_comment_that_says_the_rest() {
     assert!(comments[0].starts_with("<!-- qwen:sticky v1 review-diff -->\n### 🔴 2 errors found\n"), "{}", comments[0]);
     assert!(comments[0].contains("[`src/a.py:2`](https://github.example/o/r/pull/12#discussion_r"), "{}", comments[0]);
     let head = reviewed.api.state().tip("change");
-    assert!(comments[0].ends_with(&format!("<!-- qwen:state {{\"reviewed\":\"{head}\"}} -->")), "{}", comments[0]);
+    let base = reviewed.api.state().tip("main");
+    let state = format!("<!-- qwen:state {{\"reviewed\":\"{head}\",\"base\":\"{base}\"}} -->");
+    assert!(comments[0].ends_with(&state), "{}", comments[0]);
     assert_eq!((delivered.outputs["posted"].as_str(), delivered.outputs["gone"].as_str()), ("2", "0"));
     assert!(delivered.outputs["review-url"].contains("#pullrequestreview-"), "{:?}", delivered.outputs);
     assert!(delivered.outputs["comment-url"].contains("#issuecomment-"), "{:?}", delivered.outputs);
@@ -380,7 +382,7 @@ fn a_policy_decides_what_is_written() {
 #[test]
 fn a_push_is_reviewed_by_what_is_new_unless_the_whole_is_wanted() {
     let long: String = (1..80).map(|number| format!("x{number} = {number}\n")).collect();
-    let reviewed = Reviewed::new((0..4).map(|_| findings(&[])));
+    let reviewed = Reviewed::new((0..5).map(|_| findings(&[])));
     reviewed.push(&[("src/long.py", long.as_str())]);
     reviewed.both();
     let again = long.replace("x70 = 70\n", "x70 = 1 / 0\n");
@@ -399,9 +401,18 @@ fn a_push_is_reviewed_by_what_is_new_unless_the_whole_is_wanted() {
     let (_, whole) = sent(Vec::new());
     assert!(whole.contains("return 1 / 0") && whole.contains("x70 = 1 / 0"), "{whole}");
     let head = reviewed.project.run_git(&["rev-parse", "change~1"]).trim().to_owned();
-    let sticky = format!("<!-- qwen:sticky v1 review-diff -->\nx\n<!-- qwen:state {{\"reviewed\":\"{head}\"}} -->");
-    reviewed.api.state().add_comment(NUMBER, "eve", &sticky);
-    reviewed.api.state().add_comment(NUMBER, "github-actions[bot]", &sticky);
+    let base = reviewed.api.state().tip("main");
+    let state = |base: &str| {
+        format!(
+            "<!-- qwen:sticky v1 review-diff -->\nx\n<!-- qwen:state {{\"reviewed\":\"{head}\",\"base\":\"{base}\"}} -->"
+        )
+    };
+    reviewed.api.state().add_comment(NUMBER, "eve", &state(&base));
+    // What was compared with another branch was another change.
+    reviewed.api.state().add_comment(NUMBER, "github-actions[bot]", &state(&head));
+    assert!(sent(Vec::new()).1.contains("return 1 / 0"));
+    reviewed.api.state().comments.pop();
+    reviewed.api.state().add_comment(NUMBER, "github-actions[bot]", &state(&base));
     let (seen, new) = sent(Vec::new());
     assert!(new.contains("x70 = 1 / 0") && new.contains("+y = 1"), "{new}");
     assert!(!new.contains("return 1 / 0") && new.contains("(reviewed before)"), "{new}");

@@ -10,7 +10,7 @@ use crate::emit::proposal::{ProposalFile, ReplyKind, Subject};
 use crate::emit::summary::{headline, is_incomplete};
 use crate::emit::{Found, Report, found};
 use crate::exit::Exit;
-use crate::github::marker;
+use crate::github::marker::{self, Reviewed};
 use crate::github::threads::{Thread, ThreadState, Threads};
 use crate::github::{CheckRun, Comment, GitHub, GitHubError, Pull, is_same_login};
 use crate::recipe::file::{CheckWish, CommentMode, CommentWhen, LabelMode};
@@ -288,10 +288,11 @@ impl<'a> Posting<'a> {
     ) -> Result<Option<String>, GitHubError> {
         let report = &self.file.result;
         let Some(mark) = marker::sticky(self.name()) else { return Ok(None) };
-        // What a run that broke off looked at is not what was reviewed.
-        let is_whole = matches!(report.ending.exit_code, 0 | 3);
-        let reviewed = self.file.head.as_deref().filter(|_| is_whole);
-        let state = reviewed.and_then(marker::state).unwrap_or_default();
+        // The next run leaves out what this one looked at: all of it must have been looked at, and stand in threads.
+        let is_whole = matches!(report.ending.exit_code, 0 | 3) && !is_incomplete(report);
+        let is_posted = posted.plan.unplaced.is_empty() && posted.notes.is_empty();
+        let commits = self.file.head.clone().zip(self.file.base.clone()).filter(|_| is_whole && is_posted);
+        let state = commits.and_then(|(head, base)| marker::state(&Reviewed { head, base })).unwrap_or_default();
         let list = listed(&self.findings, &posted.plan, &posted.threads, &posted.gone);
         let says = when == CommentWhen::Always || !list.is_empty() || !posted.notes.is_empty() || is_incomplete(report);
         let run_url = self.job.run_url();

@@ -86,6 +86,7 @@ pub(super) fn write(
         event: text("GITHUB_EVENT_NAME"),
         actor: text("GITHUB_ACTOR"),
         head: about.head.clone(),
+        base: about.base.clone(),
         trusted: more.trusted,
         gone: more.gone,
         labels: more.labels,

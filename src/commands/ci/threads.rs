@@ -6,7 +6,7 @@ use super::proposal::About;
 use crate::emit::proposal::{Gone, Subject};
 use crate::emit::{Report, found};
 use crate::git::repository::Repository;
-use crate::github::marker::{self, FindingMark};
+use crate::github::marker::{self, FindingMark, Reviewed};
 use crate::github::threads::{Thread, ThreadState, Threads};
 use crate::github::{GitHubError, is_same_login};
 use crate::policy::redact::Secrets;
@@ -30,8 +30,11 @@ pub(super) fn earlier(threads: &Threads, head: &str, repository: &Repository, se
         let mark = &thread.mark;
         let is_dismissed = thread.state == ThreadState::Dismissed;
         let counts = is_dismissed || thread.state == ThreadState::Open;
-        if is_local(mark) || !counts || !is_dismissed && still_has_it(thread, head, repository, secrets) == Some(false)
-        {
+        let is_gone = || match still_has_it(thread, head, repository, secrets) {
+            Some(has) => !has,
+            None => has_commit(head, repository),
+        };
+        if is_local(mark) || !counts || !is_dismissed && is_gone() {
             return None;
         }
         let severity = match mark.severity.as_str() {
@@ -59,15 +62,22 @@ pub(super) async fn reviewed(
     recipe: &str,
     repository: &Repository,
 ) -> Result<Option<String>, GitHubError> {
-    let (Some(number), Some(head)) = (about.number, &about.head) else { return Ok(None) };
+    let (Some(number), Some(head), Some(base)) = (about.number, &about.head, &about.base) else { return Ok(None) };
     let Some(mark) = marker::sticky(recipe) else { return Ok(None) };
     let comments = job.github()?.comments(number).await?;
     let ours = comments.iter().find(|one| is_same_login(&one.author, login) && marker::begins_with(&one.body, &mark));
-    let commit = ours.and_then(|comment| marker::reviewed(&comment.body));
-    let is_below = |commit: &String| {
-        commit != head && repository.git().run(&["merge-base", "--is-ancestor", commit, head], b"").is_ok()
+    let reviewed = ours.and_then(|comment| marker::reviewed(&comment.body));
+    let is_below =
+        |commit: &str, tip: &str| repository.git().run(&["merge-base", "--is-ancestor", commit, tip], b"").is_ok();
+    // Compared with another branch, the change is another one.
+    let counts = |reviewed: &Reviewed| {
+        reviewed.head != *head && is_below(&reviewed.head, head) && is_below(&reviewed.base, base)
     };
-    Ok(commit.filter(is_below))
+    Ok(reviewed.filter(counts).map(|reviewed| reviewed.head))
+}
+
+fn has_commit(commit: &str, repository: &Repository) -> bool {
+    repository.git().run(&["cat-file", "-e", &format!("{commit}^{{commit}}")], b"").is_ok()
 }
 
 fn is_local(mark: &FindingMark) -> bool {
@@ -104,7 +114,7 @@ pub(super) fn gone(
             return is_whole;
         }
         // No file: nothing of it is left. A file that cannot be read tells nothing.
-        let has_head = || repository.git().run(&["cat-file", "-e", &format!("{head}^{{commit}}")], b"").is_ok();
+        let has_head = || has_commit(head, repository);
         still_has_it(thread, head, repository, secrets).map_or_else(|| is_whole && has_head(), |has| !has)
     };
     let gone = threads.ours.iter().filter(is_gone);

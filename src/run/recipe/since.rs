@@ -70,6 +70,12 @@ fn files(diff: &str) -> Vec<File<'_>> {
         let head = &text[..head_end];
         let named = |mark: &str| head.lines().find_map(|line| line.strip_prefix(mark));
         let name = named("+++ ").filter(|name| *name != "/dev/null").or_else(|| named("--- "));
+        // A file without hunks has one name, twice in the first line.
+        let twice = || {
+            let both = head.lines().next()?.strip_prefix("diff --git ")?;
+            both.get(both.len() / 2 + 1..)
+        };
+        let name = name.or_else(|| named("rename to ")).or_else(twice);
         found.push(File { head, hunks: hunks.into_iter().map(|(from, to)| &text[from..to]).collect(), name });
     }
     found
