@@ -57,11 +57,24 @@ fn is_comment_line(language: Language, line: &str) -> bool {
         Language::Python => (
             "#",
             &[
-                "!", "type:", "noqa", "flake8:", "pylint", "pragma", "mypy", "pyright", "fmt", "isort", "ruff",
-                "nosec", "///",
+                "!",
+                "type:",
+                "noqa",
+                "flake8:",
+                "pylint",
+                "pragma",
+                "mypy",
+                "pyright",
+                "fmt",
+                "isort",
+                "ruff",
+                "nosec",
+                "///",
+                "distutils:",
+                "cython:",
             ],
         ),
-        Language::Go => ("//", &["go:", "+build", "nolint", "export", "line", "lint:"]),
+        Language::Go => ("//", &["go:", "+build", "nolint", "export", "line", "lint:", "output:", "unordered output:"]),
         Language::JavaScript => ("//", &["eslint", "@", "#", "prettier", "biome", "istanbul", "c8", "tslint", "/ <"]),
         Language::Rust => ("//", &[]),
     };
@@ -77,7 +90,7 @@ fn heads(language: Language, text: &str) -> Vec<String> {
         *number == 0 && line.starts_with("#!") || language == Language::Python && line.contains("coding")
     };
     let first = text.lines().take(2).enumerate().filter(is_head);
-    let c = text.find("\"C\"").filter(|_| language == Language::Go).map(|end| text[..end].to_owned());
+    let c = text.rfind("\"C\"").filter(|_| language == Language::Go).map(|end| text[..end].to_owned());
     first.map(|(_, line)| line.to_owned()).chain(c).collect()
 }
 
@@ -313,6 +326,9 @@ mod tests {
         assert!(only_comments_differ(JavaScript, "f(/[\"]/);\ng();\n", "f(/[\"]/);\n// Calls g.\ng();\n"));
         let cgo = "package a\n\n// static int x;\nimport \"C\"\n";
         assert!(!only_comments_differ(Go, cgo, &cgo.replace("// static", "// #cgo LDFLAGS: -l x\n// static")));
+        let named = format!("// Package a wraps the \"C\" library.\n{cgo}");
+        assert!(!only_comments_differ(Go, &named, &named.replace("// static", "// #cgo LDFLAGS: -l x\n// static")));
+        assert!(!only_comments_differ(Go, "f()\n", "// Output: 1\nf()\n"));
         assert!(!only_comments_differ(JavaScript, "a()\n", "/// <reference path=\"x\" />\na()\n"));
         assert!(!only_comments_differ(Python, "a = '''\n'''\n", "a = '''\n# x\n'''\n"));
         assert!(!only_comments_differ(Go, "package a\n", "//go:embed x\npackage a\n"));
@@ -376,8 +392,15 @@ mod tests {
             "const a = <p>it's</p>;\nc();\n",
             "/*\n*/\nc();\n",
             "// x\u{2028}`\nc();\n`\n",
+            "f();<!-- `\nc();\n`\n",
+            "--> `\nc();\n`\n",
         ] {
             assert!(!may_add(JavaScript, code, 1, "// Calls c."), "{code}");
+        }
+        for code in
+            ["for (;;) {\n  break\n  /`/.test(s)\n  c();\n}\nx(/`/);\n", "{\na\n/`/.test(s)\nc();\n}\nx(/`/);\n"]
+        {
+            assert!(!may_add(JavaScript, code, 3, "// Calls c."), "{code}");
         }
     }
 

@@ -5,7 +5,7 @@
 const MOST: usize = 64;
 
 /// Words behind which a regular expression may come.
-const KEYWORDS: [&str; 16] = [
+const KEYWORDS: [&str; 19] = [
     "return",
     "typeof",
     "instanceof",
@@ -22,6 +22,9 @@ const KEYWORDS: [&str; 16] = [
     "await",
     "default",
     "extends",
+    "break",
+    "continue",
+    "debugger",
 ];
 
 /// What may be open around a place.
@@ -141,6 +144,8 @@ impl Reading {
             ']' => self.slash = Slash::Divides,
             // `x++ / y`, `x! / y`, `1. / y`, `</p>` and the parentheses of `if` have one of these as well.
             ')' | '!' | '+' | '-' | '>' | '<' | '.' => self.slash = Slash::Either,
+            // A statement may have ended with its line.
+            c if ends_line(c) => self.slash = if self.slash == Slash::Divides { Slash::Either } else { self.slash },
             c if c.is_whitespace() => {}
             _ => self.slash = Slash::Begins,
         }
@@ -169,6 +174,10 @@ fn ends_line(c: char) -> bool {
 pub(super) fn outside(text: &str) -> Vec<bool> {
     let text = text.replace("\r\n", "\n");
     let lines: Vec<&str> = text.split('\n').collect();
+    // In scripts, and in no modules, these begin comments.
+    if text.contains("<!--") || lines.iter().any(|line| line.trim_start().starts_with("-->")) {
+        return vec![false; lines.len()];
+    }
     let begin = Reading { open: Vec::new(), inside: In::Code, slash: Slash::Begins, name: String::new(), skips: false };
     // Each with what it says of the lines so far.
     let mut readings = vec![(begin, Vec::new())];
