@@ -61,7 +61,12 @@ pub(super) async fn run(verb: &CheckVerb, environment: &Environment, out: &mut d
                 (false, None) => DiffKind::Worktree,
             };
             let policy = place.policy(policy.as_deref(), false, environment)?.policy;
-            let found = local(&place, &policy, environment, (kind, range.as_deref()), None)?.findings;
+            let mut found = local(&place, &policy, environment, (kind, range.as_deref()), None)?.findings;
+            if let Some((base, tip)) = range.as_deref().and_then(ends) {
+                let of = (&place, &policy, environment);
+                let (in_commits, _) = commits(of, (Some(base), None, tip), Instant::now() + HISTORY, &found)?;
+                found.extend(in_commits);
+            }
             let has_error = found.iter().any(|finding| finding.severity == Severity::Error);
             let text = match json {
                 true => to_pretty(&serde_json::json!({ "findings": found })) + "\n",
@@ -81,6 +86,16 @@ pub(super) async fn run(verb: &CheckVerb, environment: &Environment, out: &mut d
     Ok(if problems.is_empty() { Exit::Ok } else { Exit::Failed })
 }
 
+/// How long the commits of a range are searched.
+const HISTORY: Duration = Duration::from_secs(3_600);
+
+/// Returns the ends of a range of commits.
+fn ends(range: &str) -> Option<(&str, &str)> {
+    let (base, tip) = range.split_once("...").or_else(|| range.split_once(".."))?;
+    let named = |end: &'_ str| !end.is_empty() && !end.starts_with('-');
+    named(base).then_some((base, if named(tip) { tip } else { "HEAD" }))
+}
+
 /// Finds problems of a change that no model is needed for; paths are relative to the repository.
 pub(super) fn local(
     place: &Place,
@@ -96,16 +111,16 @@ pub(super) fn local(
     })
 }
 
-/// Finds secrets in each commit that `tip` has and `base` does not, also in what a later one of them removes; what is found
-/// at the tip already is left out. Returns how many commits there was no time for as well.
+/// Finds secrets in each commit that `tip` has and neither `base` nor a remote, also in what a later one of them removes; what is
+/// found at the tip already is left out. Returns how many commits there was no time for as well.
 pub(super) fn commits(
     of: (&Place, &Policy, &Environment),
-    (base, tip): (Option<&str>, &str),
+    (base, remote, tip): (Option<&str>, Option<&str>, &str),
     until: Instant,
     at_tip: &[Finding],
 ) -> Result<(Vec<Finding>, usize), Failure> {
     with_reader(of, None, &mut |reader, publish| {
-        let looked = reader.commits(base, tip, until)?;
+        let looked = reader.commits((base, remote), tip, until)?;
         let (commits, mut findings): (Vec<_>, Vec<_>) = looked.findings.into_iter().unzip();
         publish(&mut findings);
         let said = |finding: &Finding| (finding.path.clone(), finding.rule_id.clone(), finding.message.clone());

@@ -23,7 +23,7 @@ const MOST: usize = 16 << 20;
 /// The contents of a repository's files.
 pub struct Contents<'r> {
     repository: &'r Repository,
-    /// `None` where the library cannot read the repository: then everything counts as text.
+    /// `None` where the library cannot read the repository: then git is asked, which takes longer.
     library: Option<git2::Repository>,
 }
 
@@ -79,7 +79,12 @@ impl Contents<'_> {
 
     /// Returns the target of the link at a path of a commit, relative to the top directory.
     pub fn link_at(&self, commit: &str, path: &str) -> Option<String> {
-        let library = self.library.as_ref()?;
+        let Some(library) = &self.library else {
+            let entry = self.by_git(&["ls-tree", "-z", commit, "--", path])?;
+            let entry = String::from_utf8_lossy(&entry).into_owned();
+            let id = entry.strip_prefix("120000 blob ")?.split('\t').next()?;
+            return Some(String::from_utf8_lossy(&self.object(id)?).into_owned());
+        };
         let tree = library.revparse_single(commit).ok()?.peel_to_tree().ok()?;
         let entry = tree.get_path(Path::new(path)).ok().filter(|entry| entry.filemode() == LINK)?;
         Some(String::from_utf8_lossy(library.find_blob(entry.id()).ok()?.content()).into_owned())
@@ -87,13 +92,21 @@ impl Contents<'_> {
 
     fn object(&self, id: &str) -> Option<Vec<u8>> {
         self.size(id).filter(|size| *size <= MOST)?;
-        let objects = self.library.as_ref()?.odb().ok()?;
-        Some(objects.read(Oid::from_str(id).ok()?).ok()?.data().to_vec())
+        let Some(library) = &self.library else { return self.by_git(&["cat-file", "blob", id]) };
+        Some(library.odb().ok()?.read(Oid::from_str(id).ok()?).ok()?.data().to_vec())
     }
 
     fn size(&self, id: &str) -> Option<usize> {
-        let (size, _) = self.library.as_ref()?.odb().ok()?.read_header(Oid::from_str(id).ok()?).ok()?;
+        let Some(library) = &self.library else {
+            return std::str::from_utf8(&self.by_git(&["cat-file", "-s", id])?).ok()?.trim().parse().ok();
+        };
+        let (size, _) = library.odb().ok()?.read_header(Oid::from_str(id).ok()?).ok()?;
         Some(size)
+    }
+
+    /// Asks git itself, for repositories with other ids or references than the library knows.
+    fn by_git(&self, words: &[&str]) -> Option<Vec<u8>> {
+        self.repository.git().run(words, b"").ok()
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) async fn run(
         }
     }
     let budget = asked.common.max_wall_time.unwrap_or(BUDGET);
-    let lines = local_lines(asked, &ranges, started + budget, err)?;
+    let lines = local_lines(asked, (&ranges, &remote), started + budget, err)?;
     if mode == HookMode::Local || lines.iter().any(|line| line.blocks) {
         let exit = report(lines, environment, out)?;
         if exit != Exit::Ok {
@@ -94,7 +94,7 @@ pub(super) async fn run(
 /// sent, too.
 fn local_lines(
     asked: &HookRequest<'_>,
-    ranges: &[Range],
+    (ranges, remote): (&[Range], &str),
     until: Instant,
     err: &mut dyn Write,
 ) -> Result<Vec<Line>, Failure> {
@@ -109,7 +109,7 @@ fn local_lines(
             found = local(asked.place, &policy, asked.environment, kind, Some(&from_hook))?.findings;
         }
         let of = (asked.place, &policy, asked.environment);
-        let (in_commits, left) = commits(of, (range.base.as_deref(), &range.tip), until, &found)?;
+        let (in_commits, left) = commits(of, (range.base.as_deref(), Some(remote), &range.tip), until, &found)?;
         if left > 0 {
             let left = crate::emit::words::count(left as u64, "commit");
             let reason = format!("there was no time to search {left} before {} for secrets", short(&range.tip));

@@ -15,6 +15,9 @@ use crate::verify::review::Class;
 /// What is looked for in a commit that a later one may have changed.
 const RULES: [LocalRule; 2] = [LocalRule::Secrets, LocalRule::Denied];
 
+/// What the message of a commit is called.
+const MESSAGE: &str = "COMMIT_EDITMSG";
+
 /// What was seen of commits.
 pub struct LookedAtCommits {
     /// Problems, each with the commit that it is in.
@@ -24,15 +27,29 @@ pub struct LookedAtCommits {
 }
 
 impl ChangeReader<'_> {
-    /// Looks at the commits that `tip` has and `base` does not, the newest first; without a base at all of them. Nothing
-    /// begins after `until`.
+    /// Looks at the commits that `tip` has and neither `base` nor any known branch of `remote`, and at their messages, the
+    /// newest first. Nothing begins after `until`.
     ///
     /// Errors with the reason alone.
-    pub fn commits(&self, base: Option<&str>, tip: &str, until: Instant) -> Result<LookedAtCommits, String> {
+    pub fn commits(
+        &self,
+        (base, remote): (Option<&str>, Option<&str>),
+        tip: &str,
+        until: Instant,
+    ) -> Result<LookedAtCommits, String> {
         let git = self.repository.without_filters().map_err(|error| error.to_string())?;
+        let remotes = remote.map(|remote| format!("--remotes={remote}"));
         let without = base.map(|base| format!("^{base}"));
-        let words = ["rev-list", "--end-of-options", tip].into_iter().chain(without.as_deref());
-        let commits = git.run(&words.collect::<Vec<_>>(), b"").map_err(|error| error.to_string())?;
+        let mut words = vec!["rev-list"];
+        words.extend(remotes.iter().flat_map(|remotes| ["--not", remotes, "--not"]));
+        words.extend(["--end-of-options", tip]);
+        words.extend(without.as_deref());
+        let commits = git.run(&words, b"").map_err(|error| error.to_string())?;
+        if commits.is_empty() {
+            return Ok(LookedAtCommits { findings: Vec::new(), left: 0 });
+        }
+        let messages = ["log", "--no-walk=unsorted", "--stdin", "-z", "--format=%H%n%B"];
+        let messages = git.run(&messages, &commits).map_err(|error| error.to_string())?;
         // Of a merge, what none of its parents has.
         let listed = ["diff-tree", "--stdin", "--root", "-r", "-c", "--raw", "-z", "--no-abbrev", "--no-renames"];
         let listed = git.run(&listed, &commits).map_err(|error| error.to_string())?;
@@ -48,14 +65,19 @@ impl ChangeReader<'_> {
             text_of: &text_of,
         };
         let (mut looked, mut seen) = (LookedAtCommits { findings: Vec::new(), left: 0 }, HashSet::new());
+        for message in String::from_utf8_lossy(&messages).split('\0') {
+            let Some((commit, text)) = message.split_once('\n') else { continue };
+            let lines = (1..).zip(text.lines()).map(|(number, line)| (number, (line.to_owned(), true))).collect();
+            let found = local::problems(&message_file(), MESSAGE, Some(&lines), &rules);
+            looked.findings.extend(found.into_iter().map(|finding| (commit.to_owned(), finding)));
+        }
         for (commit, files) in by_commit(&listed) {
             if Instant::now() >= until {
                 looked.left += 1;
                 continue;
             }
             for (file, parents) in files {
-                // A file that went and came again is the same.
-                if file.status == 'D' || !seen.insert((file.path.clone(), file.id.clone())) {
+                if file.status == 'D' || !seen.insert((file.path.clone(), file.id.clone(), parents.clone())) {
                     continue;
                 }
                 let (file, path, class) = self.classed(file, &may_read, &contents, &Choice::default());
@@ -68,6 +90,13 @@ impl ChangeReader<'_> {
         }
         Ok(looked)
     }
+}
+
+/// Returns the message of a commit as a file that is added.
+fn message_file() -> Changed {
+    let [mode, id] = ["100644", "message"].map(str::to_owned);
+    let (path, before) = (MESSAGE.as_bytes().to_vec(), mode.clone());
+    Changed { path, before, after: mode, base_id: id.clone(), id, status: 'A', lines: None }
 }
 
 /// Returns the lines of a file that no parent of its commit has.
