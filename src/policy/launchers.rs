@@ -7,73 +7,108 @@ use super::names::{base_name, named};
 use super::programs::Word;
 use crate::path::RelPath;
 
-/// Launchers, the subcommands that start a program by its name, and the files that they ask first.
-const LAUNCHERS: [(&str, &str, &str); 5] = [
-    ("npx", "", "package.json"),
-    ("npm", "exec x", "package.json"),
-    ("pnpm pnpx", "exec dlx", "package.json pnpm-workspace.yaml .pnpmfile.cjs"),
-    (
-        "uv pdm pipenv poetry rye hatch",
-        "run",
-        "pyproject.toml Pipfile hatch.toml poetry.toml pdm.toml uv.toml .python-version",
-    ),
-    ("composer", "exec", "composer.json"),
+/// Programs that start others by their names.
+struct Launcher {
+    names: &'static str,
+    /// The subcommands that do; none where all of it does.
+    subcommands: &'static str,
+    /// The files that say what a name means.
+    files: &'static str,
+    /// Where the programs are.
+    places: &'static str,
+}
+
+const LAUNCHERS: [Launcher; 7] = [
+    Launcher { names: "npx bunx", subcommands: "", files: "package.json", places: NODE },
+    Launcher { names: "npm", subcommands: "exec x", files: "package.json", places: NODE },
+    // A word that is no script of theirs is a program.
+    Launcher {
+        names: "pnpm pnpx yarn yarnpkg bun",
+        subcommands: "",
+        files: "package.json pnpm-workspace.yaml .pnpmfile.cjs",
+        places: NODE,
+    },
+    Launcher {
+        names: "uv",
+        subcommands: "run tree version export",
+        files: "pyproject.toml uv.toml uv.lock .python-version",
+        places: PYTHON,
+    },
+    Launcher {
+        names: "hatch",
+        subcommands: "run fmt test build version env status dep",
+        files: "pyproject.toml hatch.toml",
+        places: PYTHON,
+    },
+    Launcher {
+        names: "pdm pipenv poetry rye",
+        subcommands: "run",
+        files: "pyproject.toml Pipfile poetry.toml pdm.toml",
+        places: PYTHON,
+    },
+    Launcher { names: "composer", subcommands: "exec", files: "composer.json", places: "vendor/bin" },
 ];
 
+const NODE: &str = "node_modules/.bin";
+const PYTHON: &str = ".venv/bin venv/bin";
+
+/// Words of a launcher's line that may be the program's name.
+const NAMES_OF_PROGRAMS: usize = 3;
+
 /// Where such a file names programs; nothing where all of it counts.
-const NAMES: [(&str, &[&str]); 11] = [
+const NAMES: [(&str, &[&str]); 12] = [
     ("package.json", &["/bin", "/directories", "/name", "/workspaces", "/pnpm"]),
     (
         "pyproject.toml",
         &[
             "/project/scripts",
             "/project/gui-scripts",
-            "/tool/pdm/scripts",
+            "/tool/pdm",
             "/tool/rye/scripts",
             "/tool/poetry/scripts",
             // These make an environment, and may build the project for it.
             "/tool/hatch",
             "/tool/uv",
             "/build-system",
+            "/dependency-groups",
             "/project/dependencies",
+            "/project/optional-dependencies",
+            "/project/dynamic",
         ],
     ),
     ("Pipfile", &["/scripts"]),
-    ("composer.json", &["/bin", "/scripts"]),
+    ("composer.json", &["/bin", "/scripts", "/config"]),
     ("hatch.toml", &[]),
     ("poetry.toml", &[]),
     ("pdm.toml", &[]),
     ("uv.toml", &[]),
+    ("uv.lock", &[]),
     (".python-version", &[]),
     ("pnpm-workspace.yaml", &[]),
     (".pnpmfile.cjs", &[]),
 ];
 
-/// Where the programs of a Python project are.
-const ENVIRONMENTS: [&str; 2] = [".venv/bin", "venv/bin"];
-
-/// Returns the files that say what a command starts, in its directories and those above; not all of them need be there.
+/// Returns the files that say what a command starts, and the programs that it may start, in its directories and those above;
+/// not all of them need be there.
 pub(super) fn asked_first(words: &[Word], folders: &[RelPath]) -> Vec<RelPath> {
     let program = words.first().map(|word| base_name(&word.text)).unwrap_or_default();
-    let known = LAUNCHERS.iter().find(|(launchers, _, _)| named(launchers, program));
-    let Some((_, subcommands, files)) = known else { return Vec::new() };
-    if !subcommands.is_empty() && !words[1..].iter().any(|word| named(subcommands, &word.text)) {
-        return Vec::new();
-    }
+    let Some(launcher) = LAUNCHERS.iter().find(|launcher| named(launcher.names, program)) else { return Vec::new() };
+    let first = words.iter().skip(1).position(|word| named(launcher.subcommands, &word.text));
+    let behind = match first {
+        Some(first) => first + 2,
+        None if launcher.subcommands.is_empty() => 1,
+        None => return Vec::new(),
+    };
+    let is_name = |word: &&Word| word.literal && !word.text.starts_with('-') && !word.text.contains('/');
+    let names: Vec<&Word> = words[behind..].iter().filter(is_name).take(NAMES_OF_PROGRAMS).collect();
     let above = |folder: &RelPath| std::iter::successors(Some(folder.clone()), RelPath::parent).collect::<Vec<_>>();
-    let all: Vec<RelPath> = folders.iter().flat_map(above).collect();
     let mut asked: Vec<RelPath> = Vec::new();
-    for folder in &all {
-        asked.extend(files.split_whitespace().filter_map(|file| folder.join(file)));
-    }
-    if *subcommands == "run" {
-        let behind = words.iter().skip_while(|word| word.text != "run").skip(1);
-        for name in
-            behind.filter(|word| word.literal && !word.text.starts_with('-') && !word.text.contains('/')).take(2)
-        {
-            let places = all.iter().flat_map(|folder| ENVIRONMENTS.iter().filter_map(|place| folder.join(place)));
-            asked.extend(places.filter_map(|place| place.join(&name.text)));
-        }
+    for folder in folders.iter().flat_map(above) {
+        asked.extend(launcher.files.split_whitespace().filter_map(|file| folder.join(file)));
+        let places = launcher.places.split_whitespace().filter_map(|place| folder.join(place));
+        asked.extend(
+            places.flat_map(|place| names.iter().filter_map(|name| place.join(&name.text)).collect::<Vec<_>>()),
+        );
     }
     asked
 }
@@ -143,9 +178,15 @@ mod tests {
             let files = asked_first(&words, &[RelPath::new(folder).unwrap()]);
             files.iter().map(RelPath::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(asked(&["npx", "eslint"], "a/b"), ["a/b/package.json", "a/package.json", "package.json"]);
-        assert_eq!(asked(&["npm", "--silent", "exec", "eslint"], "a"), ["a/package.json", "package.json"]);
-        assert_eq!(asked(&["pdm", "run", "ruff"], "a").len(), 18);
+        assert_eq!(
+            asked(&["npx", "--no", "eslint", "src/a.js"], "a"),
+            ["a/package.json", "a/node_modules/.bin/eslint", "package.json", "node_modules/.bin/eslint"]
+        );
+        assert_eq!(asked(&["npm", "--silent", "exec", "eslint"], "").len(), 2);
+        assert_eq!(asked(&["pdm", "run", "ruff"], "a").len(), 12);
+        assert_eq!(asked(&["hatch", "fmt", "--check"], ""), ["pyproject.toml", "hatch.toml"]);
+        assert!(asked(&["yarn", "eslint", "."], "").contains(&"node_modules/.bin/eslint".to_owned()));
+        assert!(asked(&["uv", "lock"], "").is_empty());
         assert!(asked(&["npm", "test"], "a").is_empty());
         assert!(asked(&["eslint"], "a").is_empty());
     }

@@ -1,8 +1,7 @@
 //! Compares names of programs and variables.
 
 /// Variables that may be set before a command (`NAME=value command`): they make no known program run another.
-const HARMLESS: &str =
-    "CI RUST_BACKTRACE RUST_LOG NO_COLOR FORCE_COLOR CLICOLOR TERM LANG LC_ALL TZ NODE_ENV DEBUG COLUMNS";
+const HARMLESS: &str = "CI RUST_BACKTRACE RUST_LOG NO_COLOR FORCE_COLOR CLICOLOR TERM LANG LC_ALL LC_CTYPE LC_COLLATE LC_MESSAGES LC_NUMERIC LC_TIME TZ NODE_ENV DEBUG COLUMNS";
 
 /// Returns the last part of a program's path.
 pub(crate) fn base_name(program: &str) -> &str {
@@ -25,11 +24,12 @@ pub(crate) fn is_locale(name: &str) -> bool {
 }
 
 /// Tells whether programs read in a locale what the policy has read: UTF-8, or bytes. In GBK, Big5 or Shift-JIS a byte that
-/// looks like `\` can be the second half of a letter.
+/// looks like `\` can be the second half of a letter. A name that the C library may split in another way is none of these.
 pub(crate) fn reads_plain(locale: &str) -> bool {
-    let charset = locale.split('@').next().unwrap_or_default().rsplit('.').next().unwrap_or_default();
-    let is_plain = ["C", "POSIX"].contains(&locale);
-    is_plain || locale.contains('.') && ["utf8", "utf-8"].contains(&charset.to_ascii_lowercase().as_str())
+    let Some((language, charset)) = locale.split_once('.') else { return ["", "C", "POSIX"].contains(&locale) };
+    let charset = charset.split('@').next().unwrap_or_default().to_ascii_lowercase();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.@".contains(c);
+    !language.is_empty() && locale.chars().all(is_plain) && ["utf8", "utf-8"].contains(&charset.as_str())
 }
 
 /// Tells whether an entry of `shell.env.pass` names a variable (`NAME`), or this value of it (`NAME=VALUE`); a `*` at the

@@ -9,7 +9,18 @@ use crate::path::RelPath;
 const PACKAGES: [&[u8]; 4] = [b"node_modules", b"vendor", b".venv", b"venv"];
 
 /// What programs write next to the packages as they run.
-const CACHES: [&[u8]; 7] = [b".cache", b".vite", b".vite-temp", b".vitest", b".tmp", b".astro", b".prisma"];
+const CACHES: [&[u8]; 10] = [
+    b".cache",
+    b".vite",
+    b".vite-temp",
+    b".vitest",
+    b".tmp",
+    b".astro",
+    b".prisma",
+    b".lock",
+    b".gitignore",
+    b"CACHEDIR.TAG",
+];
 
 /// Returns the directories with the packages that a program is one of, or finds.
 pub fn packages_of(program: &RelPath) -> Vec<RelPath> {

@@ -80,7 +80,7 @@ const PROTECTED: [&str; 7] = [
      .tabnine .copilot .amp .factory .crush .crush.json crush.json crush.md .rules warp.md .warp .qoder .codebuddy codebuddy.md .iflow iflow.md \
      replit.md .sourcegraph",
     // Package managers, version managers and build tools, for what they load before all else.
-    ".npmrc bunfig.toml .pnp.cjs .pnp.loader.mjs .buckconfig .python-version .python-versions .rvmrc .rbenv-vars hk.pkl .pypirc .pip pip.conf pip.ini .condarc .gemrc .bazelrc .bazeliskrc .bazelversion .jvmopts .mill-jvm-opts .mill-opts directory.build.rsp .sbtopts .sbtrc .pnpmfile.cjs .pnpmfile.mjs .tool-versions .mise .miserc.toml .corepack.env .poetry .tflint.d \
+    ".npmrc bunfig.toml .pnp.cjs .pnp.loader.mjs .buckconfig .python-version .python-versions .rvmrc .rbenv-vars hk.pkl .pypirc .pip pip.conf pip.ini .condarc .gemrc .bazelrc .bazeliskrc .bazelversion .jvmopts .mill-jvm-opts .mill-opts directory.build.rsp .sbtopts .sbtrc .pnpmfile.cjs .pnpmfile.mjs .tool-versions .mise .miserc.toml .corepack.env .poetry .pdm-plugins .tflint.d \
      .rtx.toml sitecustomize.py usercustomize.py .wgetrc .curlrc",
     // Shells, and what reads the environment from a directory.
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .bashenv .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .mkshrc \

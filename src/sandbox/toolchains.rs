@@ -123,6 +123,8 @@ const OFFLINE: &[(&str, &str)] = &[
     ("GOTOOLCHAIN", "local"),
     ("PIP_NO_INDEX", "1"),
     ("UV_OFFLINE", "1"),
+    // Nothing can be installed, and building the project would run its code.
+    ("UV_NO_SYNC", "1"),
     ("npm_config_offline", "true"),
 ];
 
@@ -154,10 +156,6 @@ pub fn find(environment: &BTreeMap<OsString, OsString>, disk: &dyn Tree, place: 
     QUIET.iter().for_each(|(name, value)| drop(set(name, value)));
     if !place.network {
         OFFLINE.iter().for_each(|(name, value)| drop(set(name, value)));
-        if is_folder(disk, &place.workspace.join(".venv")) {
-            // Nothing could be installed, and building the project would run its code.
-            drop(set("UV_NO_SYNC", "1"));
-        }
     }
     for toolchain in TOOLCHAINS {
         let usual = (!toolchain.home.is_empty()).then(|| Some(home.as_ref()?.join(toolchain.home))).flatten();

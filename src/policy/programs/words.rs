@@ -107,13 +107,14 @@ impl Call<'_> {
     // pnpm's filter: packages by name or directory, with globs, and in brackets a revision.
     pub(super) fn packages(&mut self, word: &Word) -> Result<(), Denial> {
         let plain = |c: char| c.is_alphanumeric() || "._/@{}^~-*!".contains(c);
-        match word.text.split_once('[') {
-            Some((_, revision)) => {
-                let revision = revision.split(']').next().unwrap_or_default();
-                self.revision(&Word { text: revision.to_owned(), ..word.clone() })
-            }
-            None if word.text.chars().all(plain) => Ok(()),
-            None => Err(self.deny(format!("`{}` does not name packages", word.text)).hint("name one package")),
+        let (before, rest) = word.text.split_once('[').unwrap_or((&word.text, ""));
+        let (revision, after) = rest.split_once(']').unwrap_or((rest, ""));
+        if !before.chars().chain(after.chars()).all(plain) {
+            return Err(self.deny(format!("`{}` does not name packages", word.text)).hint("name one package"));
+        }
+        match revision {
+            "" => Ok(()),
+            revision => self.revision(&Word { text: revision.to_owned(), ..word.clone() }),
         }
     }
 

@@ -133,6 +133,9 @@ impl Runner {
                 Some(false) => return Err(refuse(&path, "names other programs than when the run began")),
                 None => {}
             }
+            if before == Some(Entry::Absent) && now == Some(Entry::Absent) {
+                continue;
+            }
             if before.is_none() || before != now || seen > MOST_LINKS + plan.unchanged.len() {
                 return Err(refuse(&path, "is not as it was when the run began"));
             }

@@ -6,7 +6,7 @@ use crate::policy::names::{base_name, named};
 macro_rules! manage {
     ($more:literal) => {
         concat!(
-            "-v,--verbosity=D --settings=D --traceback --no-color --force-color --version -h,--help !--pythonpath=L ",
+            "-v,--verbosity=D --settings=M --traceback --no-color --force-color --version -h,--help !--pythonpath=L ",
             $more
         )
     };

@@ -405,6 +405,7 @@ fn workspaces(call: &mut Call<'_>) -> Result<(), Denial> {
                 | "-t"
                 | "-pt"
                 | "-Apt"
+                | "-At"
                 | "--all"
                 | "--parallel"
                 | "--verbose"
