@@ -173,14 +173,15 @@ fn a_program_of_a_python_environment_runs_with_the_packages_that_were_there() {
 
 #[test]
 fn launchers_under_a_rule_of_a_file_start_what_was_there() {
-    let policy =
-        "version: 1\nextends: builtin:edit\nshell: {default: deny, allow: [{cmd: [npx, jest], operands: read}]}\n";
+    let policy = "version: 1\nextends: builtin:edit\nshell: {default: deny, allow: [{cmd: [npx, [jest, '@s/jest', jest@1]], operands: read}]}\n";
     let write = |path: &str| call("write_file", json!({"file_path": path, "content": "#!/bin/sh\necho evil\n"}));
     for (script, code) in [
         (vec![start("npx jest src")], 0),
         (vec![write("node_modules/jest/jest.js"), start("npx jest src")], 60),
         (vec![write("node_modules/jest/index.js"), start("npx jest src")], 60),
         (vec![write("node_modules/new/index.js"), start("npx jest src")], 60),
+        (vec![write("node_modules/@s/jest/index.js"), start("npx @s/jest src")], 60),
+        (vec![write("node_modules/jest/index.js"), start("npx jest@1 src")], 60),
     ] {
         let project = with_wrapper(script.into_iter().chain([say("Done."), say("Done.")])).file("src/a.txt", "a\n");
         let outcome = project.policy(policy).run(&["go"]);

@@ -19,8 +19,10 @@ pub(super) fn denied(decision: &Decision) -> ToolError {
 
 /// A forbidden change of a command is a denial like any other, although the command itself was allowed.
 pub(super) fn taken_back(refused: &[(RelPath, String)]) -> Option<Decision> {
-    let (path, reason) = refused.first()?;
-    let more = match refused.len() - 1 {
+    // pdm notes at its first start which Python it found; that the note is undone is nobody's doing.
+    let counts = |(path, _): &&(RelPath, String)| path.file_name().is_none_or(|name| name != ".pdm-python");
+    let (path, reason) = refused.iter().find(counts)?;
+    let more = match refused.iter().filter(counts).count() - 1 {
         0 => String::new(),
         more => format!(" (and {more} more)"),
     };

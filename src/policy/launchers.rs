@@ -18,20 +18,21 @@ struct Launcher {
     places: &'static str,
 }
 
-const LAUNCHERS: [Launcher; 7] = [
+const LAUNCHERS: [Launcher; 8] = [
     Launcher { names: "npx bunx", subcommands: "", files: "package.json", places: NODE },
     Launcher { names: "npm", subcommands: "exec x", files: "package.json", places: NODE },
-    // A word that is no script of theirs is a program.
     Launcher {
         names: "pnpm pnpx yarn yarnpkg bun",
-        subcommands: "",
+        subcommands: "exec x dlx",
         files: "package.json pnpm-workspace.yaml .pnpmfile.cjs",
         places: NODE,
     },
+    // A word that is no script of theirs is a program.
+    Launcher { names: "pnpm yarn yarnpkg bun", subcommands: "", files: "", places: NODE },
     Launcher {
         names: "uv",
         subcommands: "run tree version export",
-        files: "pyproject.toml uv.toml uv.lock .python-version",
+        files: "pyproject.toml uv.toml .python-version",
         places: PYTHON,
     },
     Launcher {
@@ -56,7 +57,7 @@ const PYTHON: &str = ".venv/bin venv/bin";
 const NAMES_OF_PROGRAMS: usize = 3;
 
 /// Where such a file names programs; nothing where all of it counts.
-const NAMES: [(&str, &[&str]); 12] = [
+const NAMES: [(&str, &[&str]); 11] = [
     ("package.json", &["/bin", "/directories", "/name", "/workspaces", "/pnpm"]),
     (
         "pyproject.toml",
@@ -82,7 +83,6 @@ const NAMES: [(&str, &[&str]); 12] = [
     ("poetry.toml", &[]),
     ("pdm.toml", &[]),
     ("uv.toml", &[]),
-    ("uv.lock", &[]),
     (".python-version", &[]),
     ("pnpm-workspace.yaml", &[]),
     (".pnpmfile.cjs", &[]),
@@ -92,25 +92,41 @@ const NAMES: [(&str, &[&str]); 12] = [
 /// not all of them need be there.
 pub(super) fn asked_first(words: &[Word], folders: &[RelPath]) -> Vec<RelPath> {
     let program = words.first().map(|word| base_name(&word.text)).unwrap_or_default();
-    let Some(launcher) = LAUNCHERS.iter().find(|launcher| named(launcher.names, program)) else { return Vec::new() };
-    let first = words.iter().skip(1).position(|word| named(launcher.subcommands, &word.text));
-    let behind = match first {
-        Some(first) => first + 2,
-        None if launcher.subcommands.is_empty() => 1,
-        None => return Vec::new(),
+    let behind = |launcher: &Launcher| {
+        let first = words.iter().skip(1).position(|word| named(launcher.subcommands, &word.text));
+        first.map(|first| first + 2).or(launcher.subcommands.is_empty().then_some(1))
+    };
+    let mut known = LAUNCHERS.iter().filter(|launcher| named(launcher.names, program));
+    let Some((launcher, behind)) = known.find_map(|launcher| Some((launcher, behind(launcher)?))) else {
+        return Vec::new();
     };
     let is_name = |word: &&Word| word.literal && !word.text.starts_with('-') && !word.text.contains('/');
     let names: Vec<&Word> = words[behind..].iter().filter(is_name).take(NAMES_OF_PROGRAMS).collect();
     let above = |folder: &RelPath| std::iter::successors(Some(folder.clone()), RelPath::parent).collect::<Vec<_>>();
     let mut asked: Vec<RelPath> = Vec::new();
-    for folder in folders.iter().flat_map(above) {
+    for folder in folders.iter().flat_map(|folder| moved(words, folder)).flat_map(|folder| above(&folder)) {
         asked.extend(launcher.files.split_whitespace().filter_map(|file| folder.join(file)));
         let places = launcher.places.split_whitespace().filter_map(|place| folder.join(place));
         asked.extend(
             places.flat_map(|place| names.iter().filter_map(|name| place.join(&name.text)).collect::<Vec<_>>()),
         );
+        // A package may be named in the place of its program, with a version or a scope: all packages count.
+        let is_package = launcher.places == NODE && !launcher.files.is_empty();
+        asked.extend(folder.join(NODE).filter(|_| is_package));
     }
     asked
+}
+
+/// Returns the directory that a command works in, and those that its options name.
+fn moved(words: &[Word], folder: &RelPath) -> Vec<RelPath> {
+    const MOVES: [&str; 4] = ["-C", "--dir", "--cwd", "--prefix"];
+    let attached = |word: &Word| {
+        let (name, value) = word.text.split_once('=')?;
+        MOVES.contains(&name).then(|| value.to_owned())
+    };
+    let apart = words.windows(2).filter(|pair| MOVES.contains(&pair[0].text.as_str())).map(|pair| pair[1].text.clone());
+    let named = words.iter().filter_map(attached).chain(apart).filter_map(|value| folder.join(value));
+    std::iter::once(folder.clone()).chain(named).collect()
 }
 
 /// Tells whether a launcher is asked to take programs from another package: that its files did not change is not known.
@@ -180,9 +196,18 @@ mod tests {
         };
         assert_eq!(
             asked(&["npx", "--no", "eslint", "src/a.js"], "a"),
-            ["a/package.json", "a/node_modules/.bin/eslint", "package.json", "node_modules/.bin/eslint"]
+            [
+                "a/package.json",
+                "a/node_modules/.bin/eslint",
+                "a/node_modules/.bin",
+                "package.json",
+                "node_modules/.bin/eslint",
+                "node_modules/.bin"
+            ]
         );
-        assert_eq!(asked(&["npm", "--silent", "exec", "eslint"], "").len(), 2);
+        assert_eq!(asked(&["npm", "--silent", "exec", "eslint"], "").len(), 3);
+        assert_eq!(asked(&["pnpm", "test"], ""), ["node_modules/.bin/test"]);
+        assert!(asked(&["pnpm", "--dir=a", "eslint"], "").contains(&"a/node_modules/.bin/eslint".to_owned()));
         assert_eq!(asked(&["pdm", "run", "ruff"], "a").len(), 12);
         assert_eq!(asked(&["hatch", "fmt", "--check"], ""), ["pyproject.toml", "hatch.toml"]);
         assert!(asked(&["yarn", "eslint", "."], "").contains(&"node_modules/.bin/eslint".to_owned()));

@@ -27,9 +27,11 @@ pub(crate) fn is_locale(name: &str) -> bool {
 /// looks like `\` can be the second half of a letter. A name that the C library may split in another way is none of these.
 pub(crate) fn reads_plain(locale: &str) -> bool {
     let Some((language, charset)) = locale.split_once('.') else { return ["", "C", "POSIX"].contains(&locale) };
-    let charset = charset.split('@').next().unwrap_or_default().to_ascii_lowercase();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.@".contains(c);
-    !language.is_empty() && locale.chars().all(is_plain) && ["utf8", "utf-8"].contains(&charset.as_str())
+    let (charset, modifier) = charset.split_once('@').unwrap_or((charset, ""));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    !language.is_empty()
+        && language.chars().chain(modifier.chars()).all(is_plain)
+        && ["utf8", "utf-8"].contains(&charset.to_ascii_lowercase().as_str())
 }
 
 /// Tells whether an entry of `shell.env.pass` names a variable (`NAME`), or this value of it (`NAME=VALUE`); a `*` at the

@@ -58,10 +58,17 @@ fn spellings<'o>(option: &'o str, table: Option<&'static Table>, subcommand: Opt
     tables.flat_map(|table| names_of(table.options, option)).chain([option]).collect()
 }
 
+// Programs that are others under another name.
+const KIN: [(&str, &str); 5] =
+    [("ssh", "slogin"), ("rsync", "rsync-ssl"), ("kill", "skill snice"), ("killall", "killall5"), ("mkfs", "mke2fs")];
+
 // Whether a rule's word names a program: `nc.openbsd`, `mkfs.ext4` and `git.exe` are kinds of what is named; `gmake`, `pip3`
 // and `mvnw` are other names of it, where the table is not one of many programs.
 fn names_program(known: &str, name: &str, table: Option<&'static Table>) -> bool {
     if name.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')) {
+        return true;
+    }
+    if KIN.iter().any(|(of, names)| *of == known && named(names, name)) {
         return true;
     }
     let Some(table) = table else { return false };

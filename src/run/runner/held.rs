@@ -133,7 +133,9 @@ impl Runner {
                 Some(false) => return Err(refuse(&path, "names other programs than when the run began")),
                 None => {}
             }
-            if before == Some(Entry::Absent) && now == Some(Entry::Absent) {
+            // A directory of programs stands for the packages that they are in.
+            let is_directory = path.as_path().ends_with("node_modules/.bin");
+            if before == Some(Entry::Absent) && now == Some(Entry::Absent) && !is_directory {
                 continue;
             }
             if before.is_none() || before != now || seen > MOST_LINKS + plan.unchanged.len() {
