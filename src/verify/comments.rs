@@ -37,10 +37,14 @@ pub fn language(path: &str) -> Option<Language> {
 /// them; where it cannot be read, no line may differ.
 pub fn only_comments_differ(language: Language, before: &str, after: &str) -> bool {
     let code = |text: &str| -> Vec<String> {
-        let (outside, mut continues) = (outside(language, text), false);
+        let (outside, mut continues, mut means) = (outside(language, text), false, false);
+        let mark = if language == Language::Python { "#" } else { "//" };
         let counts = |(line, is_outside): &(&str, bool)| {
-            let is_free = is_comment_line(language, line) && *is_outside && !continues;
+            let is_comment = is_comment_line(language, line);
+            // What follows a comment with a meaning may be a part of it.
+            let is_free = is_comment && *is_outside && !continues && !means;
             continues = line.trim_end().ends_with('\\');
+            means = (means || !is_comment) && line.trim().starts_with(mark);
             !is_free
         };
         let lines = text.split('\n').zip(outside).filter(counts);
@@ -90,7 +94,13 @@ fn heads(language: Language, text: &str) -> Vec<String> {
         *number == 0 && line.starts_with("#!") || language == Language::Python && line.contains("coding")
     };
     let first = text.lines().take(2).enumerate().filter(is_head);
-    let c = text.rfind("\"C\"").filter(|_| language == Language::Go).map(|end| text[..end].to_owned());
+    let imports = |line: &&str| {
+        let line = line.trim();
+        line.starts_with("\"C\"") || line.starts_with("import") && line.contains("\"C\"")
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    let c = lines.iter().rposition(|line| imports(&line)).filter(|_| language == Language::Go);
+    let c = c.map(|end| lines[..end].join("\n"));
     first.map(|(_, line)| line.to_owned()).chain(c).collect()
 }
 
@@ -328,7 +338,13 @@ mod tests {
         assert!(!only_comments_differ(Go, cgo, &cgo.replace("// static", "// #cgo LDFLAGS: -l x\n// static")));
         let named = format!("// Package a wraps the \"C\" library.\n{cgo}");
         assert!(!only_comments_differ(Go, &named, &named.replace("// static", "// #cgo LDFLAGS: -l x\n// static")));
+        assert!(only_comments_differ(Go, "f(\"C\")\n", "// F.\nf(\"C\")\n"));
         assert!(!only_comments_differ(Go, "f()\n", "// Output: 1\nf()\n"));
+        let example = "f()\n// Output:\n// 1\n}\n";
+        assert!(!only_comments_differ(Go, example, &example.replace("// 1", "// 2")));
+        assert!(!only_comments_differ(Go, example, &example.replace("// 1\n", "// 1\n\n")));
+        let script = "# /// script\n# dependencies = []\n# ///\na = 1\n";
+        assert!(!only_comments_differ(Python, script, &script.replace("[]", "['evil']")));
         assert!(!only_comments_differ(JavaScript, "a()\n", "/// <reference path=\"x\" />\na()\n"));
         assert!(!only_comments_differ(Python, "a = '''\n'''\n", "a = '''\n# x\n'''\n"));
         assert!(!only_comments_differ(Go, "package a\n", "//go:embed x\npackage a\n"));
@@ -397,9 +413,12 @@ mod tests {
         ] {
             assert!(!may_add(JavaScript, code, 1, "// Calls c."), "{code}");
         }
-        for code in
-            ["for (;;) {\n  break\n  /`/.test(s)\n  c();\n}\nx(/`/);\n", "{\na\n/`/.test(s)\nc();\n}\nx(/`/);\n"]
-        {
+        for code in [
+            "for (;;) {\n  break\n  /`/.test(s)\n  c();\n}\nx(/`/);\n",
+            "{\na\n/`/.test(s)\nc();\n}\nx(/`/);\n",
+            "{\na // b\n/`/.test(s)\nc();\n}\nx(/`/);\n",
+            "{\na /* b\n*/ /`/.test(s)\nc();\n}\nx(/`/);\n",
+        ] {
             assert!(!may_add(JavaScript, code, 3, "// Calls c."), "{code}");
         }
     }

@@ -74,9 +74,13 @@ impl Reading {
             return Ok(None);
         }
         match self.inside {
-            In::Comment if ends_line(c) => self.inside = In::Code,
+            In::Comment if ends_line(c) => {
+                self.inside = In::Code;
+                self.end_line();
+            }
             In::Comment => {}
             In::Block if c == '*' && next == Some('/') => (self.inside, self.skips) = (In::Code, true),
+            In::Block if ends_line(c) => self.end_line(),
             In::Block => {}
             In::Quote(_) if matches!(c, '\n' | '\r') => return Err(()),
             In::Regex { .. } if ends_line(c) || c == '\\' && next.is_some_and(ends_line) => return Err(()),
@@ -91,6 +95,13 @@ impl Reading {
             In::Code => return Ok(self.code(c, next)),
         }
         Ok(None)
+    }
+
+    /// Ends a line: a statement may have ended with it.
+    fn end_line(&mut self) {
+        if self.slash == Slash::Divides {
+            self.slash = Slash::Either;
+        }
     }
 
     /// Ends a literal.
@@ -144,8 +155,7 @@ impl Reading {
             ']' => self.slash = Slash::Divides,
             // `x++ / y`, `x! / y`, `1. / y`, `</p>` and the parentheses of `if` have one of these as well.
             ')' | '!' | '+' | '-' | '>' | '<' | '.' => self.slash = Slash::Either,
-            // A statement may have ended with its line.
-            c if ends_line(c) => self.slash = if self.slash == Slash::Divides { Slash::Either } else { self.slash },
+            c if ends_line(c) => self.end_line(),
             c if c.is_whitespace() => {}
             _ => self.slash = Slash::Begins,
         }
@@ -175,7 +185,7 @@ pub(super) fn outside(text: &str) -> Vec<bool> {
     let text = text.replace("\r\n", "\n");
     let lines: Vec<&str> = text.split('\n').collect();
     // In scripts, and in no modules, these begin comments.
-    if text.contains("<!--") || lines.iter().any(|line| line.trim_start().starts_with("-->")) {
+    if text.contains("<!--") || text.contains("-->") {
         return vec![false; lines.len()];
     }
     let begin = Reading { open: Vec::new(), inside: In::Code, slash: Slash::Begins, name: String::new(), skips: false };
