@@ -40,6 +40,8 @@ pub struct ProposalFile {
     pub head: Option<String>,
     /// The last commit of the branch that it is to be merged into.
     pub base: Option<String>,
+    /// A digest of the directory and the parameters of the run.
+    pub scope: Option<String>,
     /// The commit that recipe and policy were read from.
     pub trusted: Option<String>,
     /// Comments of ours whose code is no longer there.

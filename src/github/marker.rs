@@ -90,11 +90,14 @@ pub struct Reviewed {
     pub head: String,
     /// The commit of the branch that it was to be merged into.
     pub base: String,
+    /// A digest of what was looked at, and for what.
+    pub scope: String,
 }
 
 /// Returns the last line of the comment that is brought up to date.
 pub fn state(reviewed: &Reviewed) -> Option<String> {
-    written("state {\"reviewed\":\"{}\",\"base\":\"{}\"}", &[&reviewed.head, &reviewed.base])
+    let Reviewed { head, base, scope } = reviewed;
+    written("state {\"reviewed\":\"{}\",\"base\":\"{}\",\"scope\":\"{}\"}", &[head, base, scope])
 }
 
 /// Returns what such a comment says was reviewed.
@@ -106,7 +109,8 @@ pub fn reviewed(body: &str) -> Option<Reviewed> {
         let is_one = (40..=64).contains(&commit.len()) && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_one.then(|| commit.to_owned())
     };
-    Some(Reviewed { head: commit("reviewed")?, base: commit("base")? })
+    let scope = state.get("scope")?.as_str()?.to_owned();
+    Some(Reviewed { head: commit("reviewed")?, base: commit("base")?, scope })
 }
 
 #[cfg(test)]
@@ -135,7 +139,7 @@ mod tests {
         ] {
             assert_eq!(FindingMark::read(&wrong), None, "{wrong}");
         }
-        let commits = Reviewed { head: "a".repeat(40), base: "b".repeat(40) };
+        let commits = Reviewed { head: "a".repeat(40), base: "b".repeat(40), scope: "c0".into() };
         assert_eq!(reviewed(&format!("x\n{}", state(&commits).unwrap())), Some(commits.clone()));
         assert_eq!(reviewed(&state(&Reviewed { head: "HEAD".into(), ..commits }).unwrap()), None);
     }
@@ -147,7 +151,8 @@ mod tests {
             let (severity, confidence) = ("note".to_owned(), "low".to_owned());
             FindingMark { fingerprint, rule_id, lines: 1, severity, confidence }.write()
         };
-        let of_state = |value: &str| state(&Reviewed { head: value.to_owned(), base: value.to_owned() });
+        let of_state =
+            |value: &str| state(&Reviewed { head: value.to_owned(), base: value.to_owned(), scope: value.to_owned() });
         let all = |value: &str| [of_finding(value), gone(value), sticky(value), reply(value), of_state(value)];
         for value in ["", "a b", "a -->", "a\nb", "{}", "a\"", "<b>", "ä", "a\u{200b}"] {
             assert_eq!(all(value), [const { None }; 5], "{value:?}");
@@ -157,7 +162,7 @@ mod tests {
         <!-- qwen:gone v1 A-z/0.9_= -->
         <!-- qwen:sticky v1 A-z/0.9_= -->
         <!-- qwen:reply v1 A-z/0.9_= -->
-        <!-- qwen:state {"reviewed":"A-z/0.9_=","base":"A-z/0.9_="} -->
+        <!-- qwen:state {"reviewed":"A-z/0.9_=","base":"A-z/0.9_=","scope":"A-z/0.9_="} -->
         "#);
     }
 }

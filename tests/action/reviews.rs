@@ -157,8 +157,8 @@ fn findings_are_posted_at_their_lines_with_a_comment_that_says_the_rest() {
     assert!(comments[0].contains("[`src/a.py:2`](https://github.example/o/r/pull/12#discussion_r"), "{}", comments[0]);
     let head = reviewed.api.state().tip("change");
     let base = reviewed.api.state().tip("main");
-    let state = format!("<!-- qwen:state {{\"reviewed\":\"{head}\",\"base\":\"{base}\"}} -->");
-    assert!(comments[0].ends_with(&state), "{}", comments[0]);
+    let state = format!("\n<!-- qwen:state {{\"reviewed\":\"{head}\",\"base\":\"{base}\",\"scope\":\"");
+    assert!(comments[0].contains(&state), "{}", comments[0]);
     assert_eq!((delivered.outputs["posted"].as_str(), delivered.outputs["gone"].as_str()), ("2", "0"));
     assert!(delivered.outputs["review-url"].contains("#pullrequestreview-"), "{:?}", delivered.outputs);
     assert!(delivered.outputs["comment-url"].contains("#issuecomment-"), "{:?}", delivered.outputs);
@@ -382,7 +382,7 @@ fn a_policy_decides_what_is_written() {
 #[test]
 fn a_push_is_reviewed_by_what_is_new_unless_the_whole_is_wanted() {
     let long: String = (1..80).map(|number| format!("x{number} = {number}\n")).collect();
-    let reviewed = Reviewed::new((0..5).map(|_| findings(&[])));
+    let reviewed = Reviewed::new((0..6).map(|_| findings(&[])));
     reviewed.push(&[("src/long.py", long.as_str())]);
     reviewed.both();
     let again = long.replace("x70 = 70\n", "x70 = 1 / 0\n");
@@ -398,21 +398,25 @@ fn a_push_is_reviewed_by_what_is_new_unless_the_whole_is_wanted() {
         (seen, reviewed.project.server().requests().pop().unwrap()["messages"].to_string())
     };
     // The comment of the first review is not there: it had nothing to say.
-    let (_, whole) = sent(Vec::new());
+    let (seen, whole) = sent(Vec::new());
     assert!(whole.contains("return 1 / 0") && whole.contains("x70 = 1 / 0"), "{whole}");
+    let proposal = std::fs::read(format!("{}/proposal.json", seen.outputs["proposal-dir"])).unwrap();
+    let proposal: Value = serde_json::from_slice(&proposal).unwrap();
+    let scope = proposal["scope"].as_str().unwrap();
     let head = reviewed.project.run_git(&["rev-parse", "change~1"]).trim().to_owned();
     let base = reviewed.api.state().tip("main");
-    let state = |base: &str| {
-        format!(
-            "<!-- qwen:sticky v1 review-diff -->\nx\n<!-- qwen:state {{\"reviewed\":\"{head}\",\"base\":\"{base}\"}} -->"
-        )
+    let state = |base: &str, scope: &str| {
+        let state = json!({"reviewed": head, "base": base, "scope": scope});
+        format!("<!-- qwen:sticky v1 review-diff -->\nx\n<!-- qwen:state {state} -->")
     };
-    reviewed.api.state().add_comment(NUMBER, "eve", &state(&base));
-    // What was compared with another branch was another change.
-    reviewed.api.state().add_comment(NUMBER, "github-actions[bot]", &state(&head));
-    assert!(sent(Vec::new()).1.contains("return 1 / 0"));
-    reviewed.api.state().comments.pop();
-    reviewed.api.state().add_comment(NUMBER, "github-actions[bot]", &state(&base));
+    reviewed.api.state().add_comment(NUMBER, "eve", &state(&base, scope));
+    // What was compared with another branch, or looked at another part, was another review.
+    for other in [state(&head, scope), state(&base, "00")] {
+        reviewed.api.state().add_comment(NUMBER, "github-actions[bot]", &other);
+        assert!(sent(Vec::new()).1.contains("return 1 / 0"));
+        reviewed.api.state().comments.pop();
+    }
+    reviewed.api.state().add_comment(NUMBER, "github-actions[bot]", &state(&base, scope));
     let (seen, new) = sent(Vec::new());
     assert!(new.contains("x70 = 1 / 0") && new.contains("+y = 1"), "{new}");
     assert!(!new.contains("return 1 / 0") && new.contains("(reviewed before)"), "{new}");

@@ -12,6 +12,7 @@ use super::job::{GuardedLog, Job, open, recipe, say, say_failure, trusted};
 use super::proposal::{self, About, More};
 use super::wanted::Wanted;
 use super::{threads, trusted_policy};
+use crate::base::digest::sha256;
 use crate::bounded;
 use crate::cli::usage::{self, UsageError};
 use crate::cli::{Command, RunArgs};
@@ -224,11 +225,19 @@ async fn earlier(
     let is_sticky = wanted.comment_mode().is_some_and(|(mode, _)| mode == CommentMode::Sticky);
     let since = match &wanted.recipe {
         Some(recipe) if is_new && is_sticky && !job.inputs.looks_at_all => {
-            threads::reviewed(job, about, &threads.login, recipe, repository).await?
+            let scope = scope(job, repository);
+            threads::reviewed(job, about, &threads.login, (recipe, &scope), repository).await?
         }
         Some(_) | None => None,
     };
     Ok((threads, since))
+}
+
+/// Returns a digest of what decides which part of a pull request a run looks at, and for what. Its commits do not count.
+fn scope(job: &Job, repository: &Repository) -> String {
+    let is_commit = |param: &&String| ["base=", "head="].iter().any(|name| param.starts_with(name));
+    let params: Vec<&String> = job.inputs.params.iter().filter(|param| !is_commit(param)).collect();
+    sha256(format!("{}\n{params:?}", repository.prefix).as_bytes())[..16].to_owned()
 }
 
 /// Reads the inputs as the command line of a run.
@@ -290,6 +299,7 @@ fn hand_over(job: &mut Job, files: &Files, report: &Report, prepared: Prepared) 
         let named = answer.pointer(&labels.from).and_then(serde_json::Value::as_array).into_iter().flatten();
         more.labels = named.filter_map(|label| label.as_str().map(str::to_owned)).take(100).collect();
     }
+    more.scope = place.repository().map(|repository| scope(job, repository));
     if let (Some(threads), Some(head), Some(repository)) = (&threads, &about.head, place.repository()) {
         more.gone = threads::gone(threads, report, head, repository, &secrets);
     }

@@ -291,8 +291,11 @@ impl<'a> Posting<'a> {
         // The next run leaves out what this one looked at: all of it must have been looked at, and stand in threads.
         let is_whole = matches!(report.ending.exit_code, 0 | 3) && !is_incomplete(report);
         let is_posted = posted.plan.unplaced.is_empty() && posted.notes.is_empty();
-        let commits = self.file.head.clone().zip(self.file.base.clone()).filter(|_| is_whole && is_posted);
-        let state = commits.and_then(|(head, base)| marker::state(&Reviewed { head, base })).unwrap_or_default();
+        let file = Some(self.file).filter(|_| is_whole && is_posted);
+        let reviewed = file.and_then(|file| {
+            Some(Reviewed { head: file.head.clone()?, base: file.base.clone()?, scope: file.scope.clone()? })
+        });
+        let state = reviewed.as_ref().and_then(marker::state).unwrap_or_default();
         let list = listed(&self.findings, &posted.plan, &posted.threads, &posted.gone);
         let says = when == CommentWhen::Always || !list.is_empty() || !posted.notes.is_empty() || is_incomplete(report);
         let run_url = self.job.run_url();

@@ -66,6 +66,7 @@ pub(super) struct More {
     pub(super) gone: Vec<Gone>,
     pub(super) labels: Vec<String>,
     pub(super) trusted: Option<String>,
+    pub(super) scope: Option<String>,
 }
 
 /// Writes the proposal of a run below a directory of the step; returns its directory and the digest that names it.
@@ -87,6 +88,7 @@ pub(super) fn write(
         actor: text("GITHUB_ACTOR"),
         head: about.head.clone(),
         base: about.base.clone(),
+        scope: more.scope,
         trusted: more.trusted,
         gone: more.gone,
         labels: more.labels,

@@ -59,7 +59,7 @@ pub(super) async fn reviewed(
     job: &Job,
     about: &About,
     login: &str,
-    recipe: &str,
+    (recipe, scope): (&str, &str),
     repository: &Repository,
 ) -> Result<Option<String>, GitHubError> {
     let (Some(number), Some(head), Some(base)) = (about.number, &about.head, &about.base) else { return Ok(None) };
@@ -67,11 +67,15 @@ pub(super) async fn reviewed(
     let comments = job.github()?.comments(number).await?;
     let ours = comments.iter().find(|one| is_same_login(&one.author, login) && marker::begins_with(&one.body, &mark));
     let reviewed = ours.and_then(|comment| marker::reviewed(&comment.body));
-    let is_below =
-        |commit: &str, tip: &str| repository.git().run(&["merge-base", "--is-ancestor", commit, tip], b"").is_ok();
-    // Compared with another branch, the change is another one.
+    let git = repository.git();
+    let is_below = |commit: &str, tip: &str| git.run(&["merge-base", "--is-ancestor", commit, tip], b"").is_ok();
+    let begins = |base: &str, head: &str| git.line(&["merge-base", base, head], b"").ok();
+    // Where the change begins elsewhere, after a merge or at another branch, it is another one.
     let counts = |reviewed: &Reviewed| {
-        reviewed.head != *head && is_below(&reviewed.head, head) && is_below(&reviewed.base, base)
+        reviewed.head != *head
+            && reviewed.scope == scope
+            && is_below(&reviewed.head, head)
+            && begins(&reviewed.base, &reviewed.head).is_some_and(|begin| begins(base, head) == Some(begin))
     };
     Ok(reviewed.filter(counts).map(|reviewed| reviewed.head))
 }
