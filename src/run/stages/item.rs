@@ -105,8 +105,7 @@ impl Item {
         warnings.extend(reported.iter().flat_map(|reported| reported.warnings.clone()));
         let (mut outer, asked) = (shared.policy.policy.clone(), arguments.changes.mode());
         let mut delivery = delivery_mode(asked, shared.mode, &outer, recipe.as_ref(), &mut warnings)?;
-        let mut configs = shared.servers.configs.clone();
-        let (mut policy, mut proposes) = (outer.clone(), false);
+        let (mut policy, mut proposes, mut configs) = (outer.clone(), false, shared.servers.configs.clone());
         if let Some(active) = &recipe {
             active.requires(&shared.place.checkout.programs, shared.place.repository())?;
             (policy, proposes) = narrowed(shared, &arguments, active, &mut outer)?;
@@ -116,11 +115,12 @@ impl Item {
                 configs.clear();
             }
         }
-        proposes |= narrowed_by_session(shared, &arguments, [&mut policy, &mut outer], &mut warnings)?;
         if proposes {
             only_propose(&mut delivery, &mut warnings);
             configs.clear();
         }
+        let held = (&mut delivery, &mut configs, &mut warnings);
+        proposes |= narrowed_by_session(shared, &arguments, (&mut policy, &mut outer), held)?;
         let top = shared.place.top();
         let servers = servers::with_pins(configs, &policy, &shared.policy.folder, (&shared.trusted, top))?;
         let wanted = wanted(shared, &arguments, recipe.as_ref())?;
@@ -206,28 +206,31 @@ fn narrowed(
 }
 
 /// Takes away from a run that continues a session with text of strangers what was taken away from the run that was given it;
-/// tells whether anything was.
+/// tells whether it may still propose.
 fn narrowed_by_session(
     shared: &Shared,
     arguments: &RunArgs,
-    policies: [&mut Policy; 2],
-    warnings: &mut Vec<String>,
+    (policy, outer): (&mut Policy, &mut Policy),
+    (delivery, configs, warnings): (&mut Mode, &mut Vec<Config>, &mut Vec<String>),
 ) -> Result<bool, Failure> {
     let by_writer = arguments.from_job.by_writer || !shared.environment.is_ci();
-    let layer = match policies[0].untrusted_input() {
-        _ if !arguments.session.is_untrusted => return Ok(false),
-        UntrustedInput::Allow => return Ok(false),
-        UntrustedInput::Propose if by_writer => needs::without_network(),
-        UntrustedInput::Propose | UntrustedInput::AnswerOnly => needs::answer_only(),
-    };
-    let layer = layer.map_err(|cause| RecipeError::Wrong(vec![cause]))?;
-    for policy in policies {
-        *policy = policy.clone().and(layer.clone());
+    let untrusted = outer.untrusted_input();
+    if !arguments.session.is_untrusted || untrusted == UntrustedInput::Allow {
+        return Ok(false);
     }
+    let wrong = |cause| RecipeError::Wrong(vec![cause]);
+    let proposes = untrusted == UntrustedInput::Propose && by_writer;
+    let layer = if proposes { needs::without_network() } else { needs::answer_only() };
+    *policy = policy.clone().and(layer.map_err(wrong)?);
+    if proposes {
+        *outer = outer.clone().and(needs::without_network().map_err(wrong)?);
+    }
+    *delivery = Mode::DryRun;
+    configs.clear();
     let text =
         "this session has text of strangers; only with `untrusted_input: allow` in the policy may the run act on it";
     warnings.push(text.to_owned());
-    Ok(true)
+    Ok(proposes)
 }
 
 /// Returns the files to work on: those of the run, or a view of its own for an item of a batch.
