@@ -182,10 +182,9 @@ fn secrets(file: &Changed, path: &str, lines: Option<&Shown>, rules: &Rules<'_>)
         return Vec::new();
     }
     // The marks of a key that is exchanged are lines that stay.
-    if let Some(whole) = (rules.text_of)(file).filter(|_| !file.is_submodule()) {
-        let found = secrets_of("adds", (1, &whole), path, rules).into_iter();
-        return found.filter(|(lines, _)| added().any(|(number, _)| lines.contains(number))).collect();
-    }
+    let whole = (rules.text_of)(file).filter(|_| !file.is_submodule()).unwrap_or_default();
+    let mut found = secrets_of("adds", (1, &whole), path, rules);
+    found.retain(|(lines, _)| added().any(|(number, _)| lines.contains(number)));
     // A secret may have several lines, so lines that follow each other are one text.
     let mut runs: Vec<(u64, u64, String)> = Vec::new();
     for (number, (text, _)) in added() {
@@ -198,7 +197,12 @@ fn secrets(file: &Changed, path: &str, lines: Option<&Shown>, rules: &Rules<'_>)
             None => runs.push((*number, number + 1, text.clone())),
         }
     }
-    runs.iter().flat_map(|(first, _, run)| secrets_of("adds", (*first, run), path, rules)).collect()
+    // The text of the file may be another one to us than to git.
+    let in_runs = runs.iter().flat_map(|(first, _, run)| secrets_of("adds", (*first, run), path, rules));
+    let more: Vec<_> = in_runs.filter(|one| !found.iter().any(|known| known.0.start() == one.0.start())).collect();
+    found.extend(more);
+    found.sort_by_key(|(lines, _)| *lines.start());
+    found
 }
 
 /// Finds the secrets of a text that begins at a line: the lines of each, and what to say, which never has its text.

@@ -362,8 +362,15 @@ impl<'a> Provider<'a> {
         let over: Vec<Sent> = self.sent.open().filter(over).cloned().collect();
         for sent in over {
             let mut left = None;
-            // A provider that lists no files has those that are known.
-            let uploads = self.api.uploads(&sent.file_name()).await.unwrap_or_default();
+            let uploads = match self.api.uploads(&sent.file_name()).await {
+                Ok(uploads) => uploads,
+                // A provider that lists no files has those that are known.
+                Err(error) if matches!(error.status, Some(400 | 404 | 405 | 501)) => Vec::new(),
+                Err(error) => {
+                    left = Some(error);
+                    Vec::new()
+                }
+            };
             for file in uploads.iter().chain(&sent.file).chain(&sent.files) {
                 left = self.api.delete(file).await.err().or(left);
             }

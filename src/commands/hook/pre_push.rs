@@ -208,11 +208,19 @@ fn range(git: &Git, update: &Update, remote: &str) -> Option<Range> {
             .filter_map(|name| commit(&format!("refs/remotes/{remote}/{name}")))
             .find_map(|known| merge_base(&known))
     };
+    // A branch may have begun at any of the remote's.
+    let boundary = || {
+        let known = format!("--remotes={remote}");
+        let words = ["rev-list", "--boundary", "--not", &known, "--not", "--end-of-options", &tip];
+        let listed = String::from_utf8(git.run(&words, b"").ok()?).ok()?;
+        let mut begins = listed.lines().filter_map(|line| line.strip_prefix('-'));
+        begins.next().filter(|_| begins.next().is_none()).map(str::to_owned)
+    };
     let root = || {
         let roots = git.line(&["rev-list", "--max-parents=0", &tip], b"").ok()?;
         roots.lines().last().map(str::to_owned)
     };
-    let base = since_remote.or_else(default_branch);
+    let base = since_remote.or_else(boundary).or_else(default_branch);
     let root = if base.is_none() { root() } else { None };
     (base.as_ref() != Some(&tip)).then_some(Range { base, root, tip })
 }
