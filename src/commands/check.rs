@@ -134,11 +134,14 @@ pub(super) fn commits(
     })
 }
 
+/// Makes what was found fit to be shown.
+type Publish<'p> = &'p dyn Fn(&mut Vec<Finding>);
+
 /// Looks at a change; what is found is made fit to be shown.
 fn with_reader<T>(
     (place, policy, environment): (&Place, &Policy, &Environment),
     from_hook: Option<&FromHook>,
-    look: &mut dyn FnMut(&ChangeReader<'_>, &dyn Fn(&mut Vec<Finding>)) -> Result<T, String>,
+    look: &mut dyn FnMut(&ChangeReader<'_>, Publish<'_>) -> Result<T, String>,
 ) -> Result<T, Failure> {
     let repository =
         place.repository().ok_or_else(|| CheckError::Change("there is no git repository here".to_owned()))?;

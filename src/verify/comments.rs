@@ -94,12 +94,12 @@ fn heads(language: Language, text: &str) -> Vec<String> {
         *number == 0 && line.starts_with("#!") || language == Language::Python && line.contains("coding")
     };
     let first = text.lines().take(2).enumerate().filter(is_head);
-    let imports = |line: &&str| {
+    let imports = |line: &&str| -> bool {
         let line = line.trim();
         line.starts_with("\"C\"") || line.starts_with("import") && line.contains("\"C\"")
     };
     let lines: Vec<&str> = text.lines().collect();
-    let c = lines.iter().rposition(|line| imports(&line)).filter(|_| language == Language::Go);
+    let c = lines.iter().rposition(imports).filter(|_| language == Language::Go);
     let c = c.map(|end| lines[..end].join("\n"));
     first.map(|(_, line)| line.to_owned()).chain(c).collect()
 }
@@ -221,7 +221,10 @@ fn string(text: &str, start: usize, nests: bool, depth: usize) -> Option<usize> 
 fn expression(text: &str, start: usize, depth: usize) -> Option<usize> {
     let (mut at, mut open) = (start, 0_usize);
     let mut is_spec = false;
-    while depth < MOST_NESTED {
+    if depth >= MOST_NESTED {
+        return None;
+    }
+    loop {
         let c = text[at..].chars().next()?;
         at = match c {
             '{' if is_spec => expression(text, at + 1, depth + 1)?,
@@ -244,7 +247,6 @@ fn expression(text: &str, start: usize, depth: usize) -> Option<usize> {
             c => at + c.len_utf8(),
         };
     }
-    None
 }
 
 /// Length of a quoted text with backslashes.

@@ -15,6 +15,9 @@ use crate::verify::review::Class;
 /// What is looked for in a commit that a later one may have changed.
 const RULES: [LocalRule; 2] = [LocalRule::Secrets, LocalRule::Denied];
 
+/// A file of a commit, and the ids of its contents in the parents.
+type InCommit = (Changed, Vec<String>);
+
 /// What the message of a commit is called.
 const MESSAGE: &str = "COMMIT_EDITMSG";
 
@@ -115,9 +118,9 @@ fn added(contents: &Contents<'_>, file: &Changed, parents: &[String]) -> Shown {
 
 /// Reads the output of `git diff-tree --stdin -c --raw -z`: for each commit its files, each with the ids of its contents in
 /// the parents. One colon is a commit with one parent or none, more are a merge.
-fn by_commit(listed: &[u8]) -> Vec<(String, Vec<(Changed, Vec<String>)>)> {
+fn by_commit(listed: &[u8]) -> Vec<(String, Vec<InCommit>)> {
     let mut words = listed.split(|byte| *byte == 0);
-    let mut commits: Vec<(String, Vec<(Changed, Vec<String>)>)> = Vec::new();
+    let mut commits: Vec<(String, Vec<InCommit>)> = Vec::new();
     while let Some(word) = words.next() {
         let word = String::from_utf8_lossy(word);
         let head = word.trim_start_matches(':');
