@@ -20,7 +20,7 @@ use super::file::DefaultRule;
 use super::glob::fold_name;
 use super::grant::{Isolation, Network};
 use super::layers::{Layer, Policy, Standing};
-use super::names::{base_name, is_harmless_setting, is_locale, names_setting, reads_plain};
+use super::names::{base_name, is_harmless_setting, keeps_charset, names_setting};
 use super::paths::PathRules;
 use super::programs::made::Made;
 use super::programs::table::{Call, Context, Mode, Out};
@@ -278,8 +278,8 @@ impl CommandRules for Answers<'_> {
             env.is_some_and(|env| env.pass.iter().any(|known| names_setting(&known.0, variable, value)))
         };
         let narrows = |layer: &&Layer| layer.rules.shell.env.is_some() || layer.grants;
-        let is_plain = !is_locale(variable) || reads_plain(value);
-        is_plain && (is_harmless_setting(variable, value) || self.layers().filter(narrows).all(passes))
+        let may_pass = || keeps_charset(variable, value) && self.layers().filter(narrows).all(passes);
+        is_harmless_setting(variable, value) || may_pass()
     }
 
     fn network(&self) -> Network {

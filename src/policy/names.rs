@@ -15,17 +15,18 @@ pub(crate) fn named(names: &str, word: &str) -> bool {
 
 /// Tells whether a variable may have this value before any command: it changes what is printed and loads nothing.
 pub(crate) fn is_harmless_setting(name: &str, value: &str) -> bool {
-    named(HARMLESS, name) && (!is_locale(name) || reads_plain(value))
+    named(HARMLESS, name) && keeps_charset(name, value)
 }
 
-/// Tells whether a variable chooses the character set by which programs read.
-pub(crate) fn is_locale(name: &str) -> bool {
-    name == "LANG" || name.starts_with("LC_")
+/// Tells whether programs go on to read UTF-8, or bytes, where a variable has this value.
+pub(crate) fn keeps_charset(name: &str, value: &str) -> bool {
+    let is_locale = name == "LANG" || name.starts_with("LC_");
+    !is_locale || reads_plain(value)
 }
 
 /// Tells whether programs read in a locale what the policy has read: UTF-8, or bytes. In GBK, Big5 or Shift-JIS a byte that
 /// looks like `\` can be the second half of a letter. A name that the C library may split in another way is none of these.
-pub(crate) fn reads_plain(locale: &str) -> bool {
+fn reads_plain(locale: &str) -> bool {
     let Some((language, charset)) = locale.split_once('.') else { return ["", "C", "POSIX"].contains(&locale) };
     let (charset, modifier) = charset.split_once('@').unwrap_or((charset, ""));
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';

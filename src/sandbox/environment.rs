@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::policy::names::{is_locale, reads_plain};
+use crate::policy::names::keeps_charset;
 
 /// Variables that are passed on unchanged: language, terminal, certificates.
 const HANDED_ON: &[&str] = &[
@@ -70,10 +70,7 @@ pub(super) fn build(parts: &Parts<'_>) -> BTreeMap<OsString, OsString> {
     environment.extend(parts.pass.iter().filter(allowed).filter_map(|name| inherited(name)));
     environment.extend(parts.set.iter().map(|(name, value)| (name.into(), value.into())));
     // Bash has to read a command as the policy has read it.
-    let is_plain = |name: &OsStr, value: &OsStr| match (name.to_str(), value.to_str()) {
-        (Some(name), value) if is_locale(name) => value.is_some_and(reads_plain),
-        _ => true,
-    };
+    let is_plain = |name: &OsStr, value: &OsStr| keeps_charset(&name.to_string_lossy(), &value.to_string_lossy());
     environment.retain(|name, value| is_valid(name, value) && is_plain(name, value));
     environment.entry("LANG".into()).or_insert_with(|| "C.UTF-8".into());
     environment

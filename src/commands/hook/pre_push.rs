@@ -191,7 +191,8 @@ impl Range {
     }
 }
 
-/// Finds the commits that are new to the remote: since its version, else since the remote's default branch, else all.
+/// Finds the commits that are new to the remote: since its version, else since the one commit where they leave its branches,
+/// else since its default branch, else all.
 /// `None` if there are none, or if the object is not a commit.
 fn range(git: &Git, update: &Update, remote: &str) -> Option<Range> {
     let commit = |revision: &str| {

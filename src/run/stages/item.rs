@@ -221,9 +221,10 @@ fn narrowed_by_session(
     let wrong = |cause| RecipeError::Wrong(vec![cause]);
     let proposes = untrusted == UntrustedInput::Propose && by_writer;
     let layer = if proposes { needs::without_network() } else { needs::answer_only() };
-    *policy = policy.clone().and(layer.map_err(wrong)?);
+    let layer = layer.map_err(wrong)?;
+    *policy = policy.clone().and(layer.clone());
     if proposes {
-        *outer = outer.clone().and(needs::without_network().map_err(wrong)?);
+        *outer = outer.clone().and(layer);
     }
     *delivery = Mode::DryRun;
     configs.clear();
