@@ -24,6 +24,8 @@ pub struct Thread {
     pub mark: FindingMark,
     /// The file.
     pub path: String,
+    /// The line of the pull request's last commit where it stands now; `None` if that line is gone.
+    pub line: Option<u64>,
     /// The number of our comment.
     pub comment: u64,
     /// Our comment.
@@ -56,19 +58,10 @@ pub struct Threads {
     pub ours: Vec<Thread>,
 }
 
-impl Threads {
-    /// Returns the open thread about a finding.
-    pub fn open(&self, fingerprint: &str) -> Option<&Thread> {
-        self.of(fingerprint, ThreadState::Open)
-    }
-
-    /// Tells whether a person resolved the thread about a finding.
-    pub fn is_dismissed(&self, fingerprint: &str) -> bool {
-        self.open(fingerprint).is_none() && self.of(fingerprint, ThreadState::Dismissed).is_some()
-    }
-
-    fn of(&self, fingerprint: &str, state: ThreadState) -> Option<&Thread> {
-        self.ours.iter().find(|thread| thread.mark.fingerprint == fingerprint && thread.state == state)
+impl Thread {
+    /// Returns the last line of what the finding quoted, where it stands now.
+    pub fn end_line(&self) -> Option<u64> {
+        self.line?.checked_add_signed(-self.mark.below)
     }
 }
 
@@ -169,6 +162,7 @@ fn ours(node: &Value, login: &str) -> Option<Thread> {
         id: text(node, "/id")?,
         mark: FindingMark::read(&body)?,
         path: text(node, "/path")?,
+        line: node.get("line").and_then(Value::as_u64),
         comment: first.get("databaseId")?.as_u64()?,
         body,
         url: text(first, "/url").unwrap_or_default(),

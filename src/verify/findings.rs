@@ -109,6 +109,8 @@ pub struct Earlier {
     pub confidence: Confidence,
     /// A person resolved the thread; else it is open, and its lines are still there.
     pub is_dismissed: bool,
+    /// The last of its lines, where it stands now; `None` if nobody knows.
+    pub end_line: Option<u64>,
 }
 
 /// Which findings fail a run.
@@ -133,16 +135,23 @@ impl Gate {
     }
 }
 
-/// Marks the findings that a person has dismissed in an earlier thread, and returns the threads that are open: their own
-/// words count, also where the model does not repeat them, and no finding counts twice.
+/// Marks the findings that a person has dismissed in an earlier thread, if the thread stands where they do: equal lines
+/// elsewhere are another finding, and where the thread's line is gone nothing is dismissed. Returns the threads that are
+/// open: their own words count, also where the model does not repeat them, and no finding counts twice.
 pub fn settle<'a>(findings: &mut [Finding], earlier: &'a [Earlier]) -> Vec<&'a Earlier> {
     let open: Vec<&Earlier> = earlier.iter().filter(|one| !one.is_dismissed).collect();
     for finding in findings.iter_mut().filter(|finding| finding.source == Source::Model) {
-        let is_it = |one: &Earlier| one.fingerprint == finding.fingerprint;
-        finding.dismissed =
-            earlier.iter().any(|one| one.is_dismissed && is_it(one)) && !open.iter().any(|one| is_it(one));
+        let is_same = |one: &Earlier| is_named(&finding.rule_id, &finding.path, &finding.quote, &one.fingerprint);
+        let is_dismissed = |one: &Earlier| one.is_dismissed && one.end_line == Some(finding.end_line) && is_same(one);
+        let is_open = |one: &Earlier| one.end_line.is_none_or(|line| line == finding.end_line) && is_same(one);
+        finding.dismissed = earlier.iter().any(is_dismissed) && !open.iter().any(|one| is_open(one));
     }
     open
+}
+
+/// Tells whether a fingerprint is that of a finding, or of an equal one elsewhere in the file.
+pub fn is_named(rule_id: &str, path: &str, quote: &str, wanted: &str) -> bool {
+    (0..OCCURRENCES).any(|number| fingerprint(rule_id, path, quote, number) == wanted)
 }
 
 /// Returns the schema of the answer. Unknown keys are allowed, because many models add `end_line`.
@@ -209,8 +218,7 @@ const OCCURRENCES: u64 = 16;
 pub fn still_has(text: &str, path: &str, rule_id: &str, lines: u64, wanted: &str) -> bool {
     let all: Vec<&str> = text.lines().collect();
     let count = usize::try_from(lines.max(1)).unwrap_or(usize::MAX);
-    let has = |quote: &str| (0..OCCURRENCES).any(|number| fingerprint(rule_id, path, quote, number) == wanted);
-    count <= all.len() && all.windows(count).any(|window| has(&window.join("\n")))
+    count <= all.len() && all.windows(count).any(|window| is_named(rule_id, path, &window.join("\n"), wanted))
 }
 
 /// Writes a finding as one line.
@@ -268,6 +276,32 @@ mod tests {
         assert_ne!(two[0], two[1]);
         let moved = names([finding(5, "x();"), finding(11, "x();")]);
         assert_eq!(moved, [two[1].clone(), two[0].clone()]);
+    }
+
+    #[test]
+    fn a_dismissal_is_that_of_the_lines_where_its_thread_stands() {
+        let earlier = |quote: &str, end_line, is_dismissed| Earlier {
+            fingerprint: names([finding(1, quote)])[0].clone(),
+            rule_id: "bug".into(),
+            severity: Severity::Error,
+            confidence: Confidence::High,
+            is_dismissed,
+            end_line,
+        };
+        let dismissed = |all: &[Earlier]| {
+            let mut findings = [finding(3, "x();"), finding(9, "x();")];
+            number(&mut findings);
+            settle(&mut findings, all);
+            findings.map(|finding| finding.dismissed)
+        };
+        assert_eq!(dismissed(&[earlier("x();", Some(9), true)]), [false, true], "whatever its number among equal ones");
+        assert_eq!(dismissed(&[earlier("x();", Some(5), true)]), [false, false]);
+        assert_eq!(dismissed(&[earlier("x();", None, true)]), [false, false], "its line is gone");
+        assert_eq!(dismissed(&[earlier("y();", Some(9), true)]), [false, false], "other words stood there");
+        let open = |line| [earlier("x();", Some(9), true), earlier("x();", line, false)];
+        assert_eq!(dismissed(&open(Some(9))), [false, false]);
+        assert_eq!(dismissed(&open(Some(3))), [false, true]);
+        assert_eq!(dismissed(&open(None)), [false, false], "it may be the same");
     }
 
     #[test]

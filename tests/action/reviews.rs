@@ -230,6 +230,21 @@ fn what_a_person_resolved_is_not_posted_again_and_a_forged_mark_is_not_ours() {
 }
 
 #[test]
+fn a_dismissal_is_not_one_of_the_same_line_elsewhere() {
+    let zero = |line| finding("src/a.py", line, "    return 1 / 0", "Divides by zero.");
+    let reviewed = Reviewed::new([findings(&[zero(2)]), findings(&[zero(2), zero(6)])]);
+    reviewed.both();
+    reviewed.api.state().threads[0].resolved_by = Some("ann".into());
+    let serving = format!("def serve(request):\n    return 1 / 0\n\n\n{AFTER}");
+    reviewed.push(&[("src/a.py", serving.as_str())]);
+    let (review, second) = reviewed.both();
+    assert_eq!((review.code, second.outputs["posted"].as_str()), (3, "1"), "{}", review.log);
+    let threads = reviewed.threads();
+    assert_eq!((threads.len(), threads[1].2, threads[1].3), (2, 2, false), "{threads:?}");
+    assert_eq!(review.outputs["findings"].matches("\"dismissed\":true").count(), 1, "{}", review.outputs["findings"]);
+}
+
+#[test]
 fn what_github_does_not_take_at_a_line_stands_in_the_comment() {
     // A long file: only its end is changed, and GitHub shows three lines around it.
     let long: String = (1..60).map(|number| format!("x{number} = {number}\n")).collect();

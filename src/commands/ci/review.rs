@@ -4,8 +4,9 @@ use super::wanted::Review;
 use crate::emit::comment::{Listed, can_be_suggested, inline};
 use crate::emit::{Found, Level, Suggested};
 use crate::github::marker::FindingMark;
-use crate::github::threads::{ThreadState, Threads};
+use crate::github::threads::{Thread, ThreadState, Threads};
 use crate::github::{InlineComment, Patch};
+use crate::verify::findings::is_named;
 
 /// The comments of a review, and the findings that have no place in it.
 #[derive(Debug, Default)]
@@ -48,13 +49,17 @@ impl Plan {
     }
 }
 
+/// What was found without a model nobody can dismiss.
 fn is_new(found: &Found, threads: &Threads) -> bool {
-    threads.open(&found.fingerprint).is_none() && !is_dismissed(found, threads)
+    let has = |state| threads.ours.iter().any(|thread| thread.state == state && is_about(thread, found));
+    !has(ThreadState::Open) && (found.source == "local" || !has(ThreadState::Dismissed))
 }
 
-/// A person resolved it. What was found without a model nobody can dismiss.
-fn is_dismissed(found: &Found, threads: &Threads) -> bool {
-    found.source != "local" && threads.is_dismissed(&found.fingerprint)
+/// Tells whether a thread is about a finding: equal lines elsewhere are another one. Where its line is gone, an open one
+/// may be, and a dismissed one is not.
+fn is_about(thread: &Thread, found: &Found) -> bool {
+    let at_line = thread.end_line().map_or(thread.state != ThreadState::Dismissed, |line| line == found.end_line);
+    at_line && is_named(&found.rule_id, &found.path, &found.quote, &thread.mark.fingerprint)
 }
 
 /// Puts a finding at the lines that its suggestion replaces, else at its own, if GitHub takes them.
@@ -68,7 +73,8 @@ fn place(found: &Found, patches: &[Patch], suggestions: bool) -> Option<InlineCo
     let suggestion = found.suggestion.as_ref().filter(fits);
     let (start_line, line) = suggestion
         .map_or((found.start_line, found.end_line), |suggestion| (suggestion.start_line, suggestion.end_line));
-    let body = inline(found, suggestion.is_some(), &mark(found).write()?);
+    let mark = FindingMark { below: line.cast_signed() - found.end_line.cast_signed(), ..mark(found) };
+    let body = inline(found, suggestion.is_some(), &mark.write()?);
     patch.takes(start_line, line).then(|| InlineComment { path: found.path.clone(), start_line, line, body })
 }
 
@@ -83,6 +89,7 @@ fn mark(found: &Found) -> FindingMark {
         lines: found.quote.lines().count().max(1) as u64,
         severity: found.severity.name().to_owned(),
         confidence: confidence.to_owned(),
+        below: 0,
     }
 }
 
@@ -92,7 +99,7 @@ pub(super) fn listed(findings: &[Found], plan: &Plan, threads: &Threads, gone: &
     let open =
         threads.ours.iter().filter(|thread| thread.state == ThreadState::Open && !gone.contains(&thread.comment));
     let open = open.map(|thread| {
-        let same = findings.iter().find(|found| found.fingerprint == thread.mark.fingerprint);
+        let same = findings.iter().find(|found| is_about(thread, found));
         Listed {
             severity: Level::of(&thread.mark.severity).unwrap_or(Level::Note),
             place: same.map_or_else(|| thread.path.clone(), place),
@@ -116,31 +123,32 @@ pub(super) fn listed(findings: &[Found], plan: &Plan, threads: &Threads, gone: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::github::threads::Thread;
+    use crate::verify::findings::fingerprint;
 
-    fn found(line: u64, severity: Level, fingerprint: &str) -> Found {
+    fn found(line: u64, severity: Level, quote: &str) -> Found {
         Found {
             rule_id: "bug".into(),
             severity,
             path: "a.rs".into(),
             start_line: line,
             end_line: line,
-            quote: "x".into(),
+            quote: quote.into(),
             message: "m".into(),
             confidence: Some("high".into()),
             suggestion: None,
             source: "model".into(),
-            fingerprint: fingerprint.into(),
+            fingerprint: fingerprint("bug", "a.rs", quote, 0),
             ..Found::default()
         }
     }
 
-    fn thread(fingerprint: &str, state: ThreadState) -> Thread {
-        let mark = mark(&found(1, Level::Error, fingerprint));
+    fn thread(quote: &str, line: Option<u64>, below: i64, state: ThreadState) -> Thread {
+        let mark = FindingMark { below, ..mark(&found(1, Level::Error, quote)) };
         Thread {
             id: "t".into(),
             mark,
             path: "a.rs".into(),
+            line,
             comment: 1,
             body: String::new(),
             url: "u".into(),
@@ -170,10 +178,10 @@ mod tests {
         let threads = Threads {
             login: "us".into(),
             ours: vec![
-                thread("cc", ThreadState::Open),
-                thread("0c", ThreadState::Dismissed),
-                thread("dd", ThreadState::Dismissed),
-                thread("bb", ThreadState::ResolvedByUs),
+                thread("cc", Some(4), 0, ThreadState::Open),
+                thread("0c", Some(7), 2, ThreadState::Dismissed),
+                thread("dd", Some(7), 0, ThreadState::Dismissed),
+                thread("bb", Some(3), 0, ThreadState::ResolvedByUs),
             ],
         };
         let wanted = Review { max_inline: 3, suggestions: true };
@@ -181,12 +189,27 @@ mod tests {
         let lines: Vec<_> = plan.comments.iter().map(|comment| (comment.start_line, comment.line)).collect();
         assert_eq!(lines, [(7, 7), (3, 3), (3, 4)]);
         assert!(plan.comments[2].body.contains("```suggestion\ny\n```"), "{}", plan.comments[2].body);
-        let unplaced: Vec<&str> = plan.unplaced.iter().map(|found| found.fingerprint.as_str()).collect();
+        assert!(plan.comments[2].body.ends_with(" below=2 -->"), "{}", plan.comments[2].body);
+        let unplaced: Vec<&str> = plan.unplaced.iter().map(|found| found.quote.as_str()).collect();
         assert_eq!(unplaced, ["aa", "ef"], "one has no line, for the other there is no room");
         let listed = listed(&findings, &plan, &threads, &[]);
         let places: Vec<_> = listed.iter().map(|one| (one.place.as_str(), one.url.is_some())).collect();
         assert_eq!(places, [("a.rs:4", true), ("a.rs:40", false), ("a.rs:5", false)]);
         let none = Plan::new(&findings, &threads, &patches, None);
         assert!(none.comments.is_empty() && none.unplaced.len() == 5);
+    }
+
+    #[test]
+    fn an_equal_line_elsewhere_is_another_finding() {
+        let is_posted = |line, state| {
+            let threads = Threads { login: "us".into(), ours: vec![thread("x", line, 0, state)] };
+            let (patch, wanted) =
+                (Patch::read("a.rs".into(), "@@ -1,0 +1,9 @@\n+a\n"), Review { max_inline: 3, suggestions: true });
+            !Plan::new(&[found(5, Level::Error, "x")], &threads, &[patch], Some(&wanted)).comments.is_empty()
+        };
+        for state in [ThreadState::Open, ThreadState::Dismissed] {
+            assert!(!is_posted(Some(5), state) && is_posted(Some(2), state), "{state:?}");
+        }
+        assert!(is_posted(None, ThreadState::Dismissed) && !is_posted(None, ThreadState::Open));
     }
 }

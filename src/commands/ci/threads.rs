@@ -48,7 +48,7 @@ pub(super) fn earlier(threads: &Threads, head: &str, repository: &Repository, se
             _ => Confidence::High,
         };
         let (fingerprint, rule_id) = (mark.fingerprint.clone(), mark.rule_id.clone());
-        Some(Earlier { fingerprint, rule_id, severity, confidence, is_dismissed })
+        Some(Earlier { fingerprint, rule_id, severity, confidence, is_dismissed, end_line: thread.end_line() })
     };
     threads.ours.iter().filter_map(of).collect()
 }

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::http::{Answer, Request};
-use super::state::State;
+use super::patches;
+use super::state::{State, Thread};
 
 /// Threads on a page: fewer than GitHub's, so that tests see more than one page.
 const PAGE: usize = 3;
@@ -28,8 +29,12 @@ pub(super) fn answer(state: &mut State, request: &Request) -> Answer {
             let from = variables["after"].as_str().and_then(|after| after.parse().ok()).unwrap_or(0);
             let of: Vec<_> = state.threads.iter().filter(|thread| thread.number == number).collect();
             let can_resolve = token.may("contents", "write");
-            let nodes: Vec<Value> =
-                of.iter().skip(from).take(PAGE).map(|thread| thread_json(thread, can_resolve)).collect();
+            let head = state.tip(&state.pulls[&number].head_ref);
+            let json = |thread: &&&Thread| {
+                let line = patches::line_at(&state.origin, &thread.path, (&thread.commit, thread.line), &head);
+                thread_json(thread, line, can_resolve)
+            };
+            let nodes: Vec<Value> = of.iter().skip(from).take(PAGE).map(|thread| json(&thread)).collect();
             let end = from + nodes.len();
             let info = json!({"hasNextPage": end < of.len(), "endCursor": end.to_string()});
             let threads = json!({"pageInfo": info, "nodes": nodes});
@@ -57,7 +62,7 @@ fn failed(kind: &str, message: &str) -> Answer {
     Answer::new(200, json!({"data": null, "errors": [{"type": kind, "message": message}]}))
 }
 
-fn thread_json(thread: &super::state::Thread, can_resolve: bool) -> Value {
+fn thread_json(thread: &Thread, line: Option<u64>, can_resolve: bool) -> Value {
     let comment = |(id, author, body): &(u64, String, String)| {
         let url = format!("https://github.example/o/r/pull/{}#discussion_r{id}", thread.number);
         let author = json!({"login": author.trim_end_matches("[bot]")});
@@ -65,7 +70,7 @@ fn thread_json(thread: &super::state::Thread, can_resolve: bool) -> Value {
     };
     json!({
         "id": thread.id, "isResolved": thread.resolved_by.is_some(), "viewerCanResolve": can_resolve,
-        "resolvedBy": thread.resolved_by.as_ref().map(|by| json!({"login": by})), "path": thread.path,
+        "resolvedBy": thread.resolved_by.as_ref().map(|by| json!({"login": by})), "path": thread.path, "line": line,
         "comments": {"nodes": thread.comments.iter().map(comment).collect::<Vec<_>>()},
     })
 }

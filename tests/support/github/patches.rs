@@ -57,6 +57,27 @@ pub(super) fn files(repository: &Path, base: &str, head: &str) -> Vec<File> {
     files
 }
 
+/// Returns where a line of a commit stands in a later one, as GitHub says it of threads; `None` if it is gone.
+pub(super) fn line_at(repository: &Path, path: &str, (commit, line): (&str, u64), head: &str) -> Option<u64> {
+    let text = git(repository, &["diff", "--no-color", "-U0", commit, head, "--", path])?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let mut now = line;
+    for hunk in text.lines().filter_map(|line| line.strip_prefix("@@ -")) {
+        let (old, new) = hunk.split_once(" +")?;
+        let numbers = |side: &str| {
+            let (first, count) = side.split_once(',').unwrap_or((side, "1"));
+            Some((first.parse::<u64>().ok()?, count.parse::<u64>().ok()?))
+        };
+        let ((first, gone), (_, added)) = (numbers(old)?, numbers(new.split(' ').next()?)?);
+        match line {
+            line if gone > 0 && (first..first + gone).contains(&line) => return None,
+            line if line > first => now = now + added - gone,
+            _ => {}
+        }
+    }
+    Some(now)
+}
+
 /// Tells whether lines of the new side are in one hunk of a patch, by walking through it.
 pub(super) fn has_lines(patch: &str, start: u64, end: u64) -> bool {
     let mut number = 0;
