@@ -402,6 +402,7 @@ mod tests {
             "f(`${a ? `b${c}` : {d: '}'}}`);\nc();\n",
             "const a = <p>a</p>;\nc();\n",
             "#!/usr/bin/env node it's\nc();\n",
+            "page.replace('<!--app-->', `<!-- ${a} -->`); // <!--\nc();\n",
         ] {
             assert!(may_add(JavaScript, code, 1, "// Calls c."), "{code}");
         }
@@ -412,6 +413,8 @@ mod tests {
             "// x\u{2028}`\nc();\n`\n",
             "f();<!-- `\nc();\n`\n",
             "--> `\nc();\n`\n",
+            "/* a */ --> `\nc();\n`\n",
+            "f(`${a <!-- }`\n}`);\nc();\n",
         ] {
             assert!(!may_add(JavaScript, code, 1, "// Calls c."), "{code}");
         }

@@ -97,6 +97,11 @@ impl Reading {
         Ok(None)
     }
 
+    /// Tells whether the next character is in code, or begins something.
+    fn is_code(&self) -> bool {
+        self.inside == In::Code && self.open.last() != Some(&Open::Template)
+    }
+
     /// Ends a line: a statement may have ended with it.
     fn end_line(&mut self) {
         if self.slash == Slash::Divides {
@@ -184,24 +189,26 @@ fn ends_line(c: char) -> bool {
 pub(super) fn outside(text: &str) -> Vec<bool> {
     let text = text.replace("\r\n", "\n");
     let lines: Vec<&str> = text.split('\n').collect();
-    // In scripts, and in no modules, these begin comments.
-    if text.contains("<!--") || text.contains("-->") {
-        return vec![false; lines.len()];
-    }
     let begin = Reading { open: Vec::new(), inside: In::Code, slash: Slash::Begins, name: String::new(), skips: false };
     // Each with what it says of the lines so far.
     let mut readings = vec![(begin, Vec::new())];
     for (number, line) in lines.iter().enumerate() {
         for (reading, outside) in &mut readings {
-            outside.push(reading.inside == In::Code && reading.open.last() != Some(&Open::Template));
+            outside.push(reading.is_code());
         }
         if number == 0 && line.starts_with("#!") {
             continue;
         }
         let end = (number + 1 < lines.len()).then_some('\n');
-        let mut characters = line.chars().chain(end).peekable();
-        while let Some(c) = characters.next() {
-            let next = characters.peek().copied();
+        let mut characters = line.chars().chain(end).enumerate().peekable();
+        while let Some((at, c)) = characters.next() {
+            let next = characters.peek().map(|(_, next)| *next);
+            // In scripts, and in no modules, these begin comments.
+            let is_mark = matches!((c, next), ('<', Some('!')) | ('-', Some('-')))
+                && ["<!--", "-->"].iter().any(|mark| line.chars().skip(at).take(mark.len()).eq(mark.chars()));
+            if is_mark && readings.iter().any(|(reading, _)| reading.is_code()) {
+                return vec![false; lines.len()];
+            }
             let mut others = Vec::new();
             readings.retain_mut(|(reading, outside)| match reading.read(c, next) {
                 Ok(other) => {
