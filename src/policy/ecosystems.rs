@@ -25,7 +25,7 @@ struct Ecosystem {
     shown_by: &'static str,
 }
 
-const ECOSYSTEMS: [Ecosystem; 37] = [
+const ECOSYSTEMS: [Ecosystem; 35] = [
     Ecosystem { programs: "cargo rustc rustfmt rustup", shown_by: "Cargo.toml *.rs" },
     Ecosystem {
         programs: "go gofmt goimports gofumpt staticcheck errcheck gosec revive govulncheck ineffassign golangci-lint gotestsum",
@@ -53,7 +53,7 @@ const ECOSYSTEMS: [Ecosystem; 37] = [
     Ecosystem { programs: "ninja ninja-build samu", shown_by: "build.ninja CMakeLists.txt meson.build" },
     Ecosystem { programs: "meson", shown_by: "meson.build" },
     Ecosystem {
-        programs: "clang-format   cppcheck gcovr gcc g++ cc clang clang++",
+        programs: "clang-format cppcheck gcovr gcc g++ cc clang clang++",
         shown_by: "CMakeLists.txt Makefile meson.build .clang-format *.c *.cc *.cpp *.h *.hpp",
     },
     Ecosystem { programs: "bazel bazelisk buildifier", shown_by: "MODULE.bazel WORKSPACE WORKSPACE.bazel" },
@@ -84,9 +84,7 @@ const ECOSYSTEMS: [Ecosystem; 37] = [
     },
     Ecosystem { programs: "dune opam", shown_by: "dune-project" },
     Ecosystem { programs: "terraform tofu tflint", shown_by: "*.tf *.tofu" },
-    Ecosystem { programs: "luacheck stylua  ", shown_by: "*.lua *.rockspec" },
-    Ecosystem { programs: " ", shown_by: "cpanfile Makefile.PL Build.PL dist.ini *.pm *.t" },
-    Ecosystem { programs: " ", shown_by: "shard.yml" },
+    Ecosystem { programs: "luacheck stylua", shown_by: "*.lua *.rockspec" },
     Ecosystem { programs: "gleam", shown_by: "gleam.toml" },
     Ecosystem { programs: "elm-test", shown_by: "elm.json" },
     Ecosystem { programs: "rebar3", shown_by: "rebar.config" },
@@ -188,7 +186,7 @@ mod tests {
         let everywhere = "ls cat head tail wc grep rg find sort uniq cut tr diff stat file tree jq sed awk git mkdir touch cp mv rm tee nproc basename dirname realpath readlink which seq sleep date uname hostname whoami env printenv du df nl tac rev column paste join comm cmp \
                           fold fmt od xxd hexdump strings sha256sum sha1sum md5sum cksum shellcheck shfmt hadolint actionlint \
                           markdownlint markdownlint-cli2 cspell typos taplo dprint yamllint codespell editorconfig-checker pre-commit \
-                          ansible-lint kubeconform   sqlfluff bats xmllint protolint kube-linter   protoc id tar unzip xargs gzip zip xz zstd sh bash dash perl curl wget";
+                          ansible-lint kubeconform sqlfluff bats xmllint protolint kube-linter protoc id tar unzip xargs gzip zip xz zstd sh bash dash perl curl wget";
         let policy = Policy::builtin("ci-dev").unwrap();
         for rule in policy.layers[0].rules.shell.allow.iter().flatten() {
             for program in &rule.value.cmd[0].0 {

@@ -54,7 +54,7 @@ const NODE: &str = "node_modules/.bin";
 const PYTHON: &str = ".venv/bin venv/bin";
 
 /// Words of a launcher's line that may be the program's name.
-const NAMES_OF_PROGRAMS: usize = 3;
+const NAMES_OF_PROGRAMS: usize = 8;
 
 /// Where such a file names programs; nothing where all of it counts.
 const NAMES: [(&str, &[&str]); 11] = [

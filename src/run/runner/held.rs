@@ -138,6 +138,12 @@ impl Runner {
             if before == Some(Entry::Absent) && now == Some(Entry::Absent) && !is_directory {
                 continue;
             }
+            if before == Some(Entry::Absent) && now != Some(Entry::Absent) {
+                let denial =
+                    Denial::new(format!("{path} was not there when the run began: only what was installed then runs"));
+                let hint = "install before the run (`npm ci`, `uv sync`), in a step of its own";
+                return Err(ToolError::denied(denial.by("G7").hint(hint)));
+            }
             if before.is_none() || before != now || seen > MOST_LINKS + plan.unchanged.len() {
                 return Err(refuse(&path, "is not as it was when the run began"));
             }

@@ -424,6 +424,12 @@ fn nested(call: &mut Call<'_>, at: usize) -> Result<(), Denial> {
     let Some(rest) = call.operands.get(at..).filter(|rest| !rest.is_empty()) else {
         return Err(call.deny("no script is named"));
     };
+    // Where that package lies is not known, and so not whether its programs are as they were.
+    let run = usize::from(rest[0].text == "run");
+    if let Some(program) = rest.get(run).filter(|word| is_program(&word.text)) {
+        let denial = call.deny(format!("yarn would start `{}` of another package", program.text)).by("G7");
+        return Err(denial.hint("run it in the directory of that package"));
+    }
     let yarn = vec![call.words[0].clone()];
     let words = [yarn.as_slice(), rest].concat();
     call.starts(words);
