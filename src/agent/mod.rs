@@ -29,8 +29,8 @@ use crate::exit::Exit;
 use crate::model::tool_set::ToolSet;
 use crate::model::{
     AssistantMessage, Delta, ErrorClass, Message, Model, Part, Request, Stop, StreamFault, ToolCall, ToolMessage, Turn,
-    leaked_calls,
     prompted::{self, CallsOutcome},
+    unread_call,
 };
 use crate::tool_name::ToolId;
 use crate::tools::Assignment;
@@ -336,7 +336,7 @@ impl<'a> Agent<'a> {
     /// Handles a turn without calls: it is the answer, or a reason to ask once more.
     fn without_calls(&mut self, turn: Turn) -> Result<TurnOutcome, Stopped> {
         let text = turn.message.text.trim().to_owned();
-        if let Some(problem) = leaked_calls::broken_call(&turn.message.text, &self.tools, self.calls_natively) {
+        if let Some(problem) = unread_call::broken_call(&turn.message.text, &self.tools, self.calls_natively) {
             self.transcript.turn(turn.message, Vec::new());
             let named = self.tools.specs().iter().find(|tool| problem.contains(&format!("`{}`", tool.name)));
             let is_answer = named.is_some_and(|tool| tool.name == ToolId::StructuredOutput.name());
@@ -347,7 +347,8 @@ impl<'a> Agent<'a> {
             return Ok(if is_answer { TurnOutcome::Misfit(problem) } else { TurnOutcome::Continue });
         }
         let after = prompted::after_responses(CallsOutcome::Succeeded, self.options.question.as_deref());
-        let is_echo = echo::is_echo(&text, &[self.options.instructions, prompted::ENDING, &after]);
+        let is_echo = echo::is_echo(&text, &[self.options.instructions, prompted::ENDING, &after])
+            || (!self.calls_natively && prompted::tells_example(&text, &self.options.task.text));
         let is_task = !self.invoker.has_changes() && echo::repeats_task(&text, &self.options.task.text);
         if text.is_empty() || is_echo || is_task {
             if self.said.reprompted {

@@ -2,10 +2,10 @@
 //!
 //! Text counts as a call only if it cannot mean anything else: the tool is on offer, its arguments fit, the block is
 //! closed, and it is not an example in a fence or a quotation. What looks like a call and cannot be read is reported to
-//! the model by [`broken_call`], and is never taken for the answer.
+//! the model by [`super::unread_call`], and is never taken for the answer.
 
 use super::Arguments;
-use super::blocks::{Block, Candidate, Outcome, blocks, fenced, fences, shape_of};
+use super::blocks::{Block, Candidate, Outcome, blocks, shape_of};
 use super::slots::{MOST_CALLS, Unnumbered};
 use super::tool_set::ToolSet;
 
@@ -42,51 +42,6 @@ fn fits(name: &str, arguments: &Arguments, tools: &ToolSet) -> bool {
     match arguments {
         Arguments::Object(arguments) => tools.exact(name).is_some() && tools.check(name, arguments.clone()).is_ok(),
         Arguments::Incomplete { .. } | Arguments::Invalid { .. } => false,
-    }
-}
-
-/// Says what is wrong with a call in a message that came to no calls, for the model; `None` if there is nothing like
-/// a call in it. A model that `calls_natively` is asked about tags alone: a fence or an object is part of its answer.
-pub fn broken_call(text: &str, tools: &ToolSet, calls_natively: bool) -> Option<String> {
-    let blocks = blocks(text, tools, !calls_natively);
-    let is_answer = |call: &Candidate| call.shape == "json" && tools.exact(&call.name).is_none();
-    let problem = blocks.into_iter().find_map(|block| match block.outcome {
-        Outcome::Calls(calls) => calls.into_iter().filter(|call| !is_answer(call)).find_map(|call| {
-            let problem = match &call.arguments {
-                Arguments::Object(arguments) => tools.check(&call.name, arguments.clone()).err()?,
-                Arguments::Incomplete { .. } => "its arguments are cut off".to_owned(),
-                Arguments::Invalid { problem, .. } => problem.clone(),
-            };
-            Some(format!("the call of `{}` was not run: {problem}", call.name))
-        }),
-        Outcome::Cut { name } => Some(format!("{} is not closed, so nothing was run", named(name.as_deref()))),
-        Outcome::Bad { name, problem } => Some(format!("{} was not run: {problem}", named(name.as_deref()))),
-    });
-    let misplaced = || {
-        fences(text).iter().find_map(|fence| match fenced(text, fence, tools, true)?.outcome {
-            Outcome::Calls(calls) => {
-                let call = calls.into_iter().find(|call| call.is_plain && tools.exact(&call.name).is_some())?;
-                (!text[fence.end..].trim().is_empty())
-                    .then(|| format!("the call of `{}` was not run: it has to end the message", call.name))
-            }
-            Outcome::Cut { .. } | Outcome::Bad { .. } => None,
-        })
-    };
-    let as_code = || {
-        let text = text.trim();
-        let (name, rest) = text.split_once('(')?;
-        (rest.ends_with(')') && tools.exact(name).is_some())
-            .then(|| format!("the call of `{name}` was not run: this is not how a call is written"))
-    };
-    problem
-        .or_else(|| if calls_natively { None } else { misplaced().or_else(as_code) })
-        .map(|problem| format!("{problem}\nWrite the whole call again, and nothing after it."))
-}
-
-fn named(name: Option<&str>) -> String {
-    match name {
-        Some(name) => format!("the call of `{name}`"),
-        None => "the tool call in your message".to_owned(),
     }
 }
 
@@ -291,6 +246,7 @@ mod tests {
 
     use super::super::ToolSpec;
     use super::super::stream_cases::tools;
+    use super::super::unread_call::broken_call;
     use super::*;
 
     const CALL: &str = "```json\n{\"name\":\"read_file\",\"arguments\":{\"file_path\":\"a.rs\"}}\n```";
@@ -350,28 +306,6 @@ mod tests {
         ] {
             let (looked, found) = look(text, 0, TextTools::Auto);
             assert_eq!(found.unwrap_or(looked), out, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_broken_call_is_told_with_its_place() {
-        let tools = tools();
-        let broken = "I write.\n```json\n{\"name\":\"write_file\",\"arguments\":{\"file_path\":\"a\",\"content\":\"print(\"hi\")\"}}\n```";
-        let message = broken_call(broken, &tools, false).unwrap();
-        assert!(
-            message.starts_with("the call of `write_file` was not run: not valid JSON: expected `,` or `}`"),
-            "{message}"
-        );
-        assert!(
-            broken_call("<tool_call>\n<function=write_file>\n<parameter=content>\nfn", &tools, false)
-                .unwrap()
-                .contains("not closed")
-        );
-        let missing =
-            broken_call("<tool_call>{\"name\":\"read_file\",\"arguments\":{}}</tool_call>", &tools, false).unwrap();
-        assert!(missing.contains("params must have required property 'file_path'"), "{missing}");
-        for fine in ["The answer is 42.", "```json\n{\"a\":1}\n```", "`<tool_call>` is a tag", ""] {
-            assert_eq!(broken_call(fine, &tools, false), None);
         }
     }
 

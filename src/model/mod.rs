@@ -51,6 +51,7 @@ pub mod tool_set;
 pub mod transport;
 pub mod trust;
 mod units;
+pub mod unread_call;
 mod violation;
 mod visible;
 mod xml_call;

@@ -46,18 +46,26 @@ pub fn correction(problem: &str, tool: Option<&ToolSpec>, path: Option<&str>) ->
     }
 }
 
+/// The lines of the examples: nobody's task has them, so that an answer which does tells of the examples.
+const EXAMPLE_LINES: [&str; 3] = ["a heron waits", "a kettle sings", "a teapot sings"];
+
+/// Tells whether an answer speaks of what the examples write, and the task does not.
+pub fn tells_example(answer: &str, task: &str) -> bool {
+    EXAMPLE_LINES.iter().any(|line| answer.contains(line) && !task.contains(line))
+}
+
 /// Returns examples of what small models get wrong without one: several parameters, and values of several lines.
 fn examples(tools: &[ToolSpec]) -> Vec<String> {
     let known = |id: ToolId| tools.iter().any(|tool| tool.name == id.name());
     let text = |value: &str| value.to_owned();
     let mut examples = Vec::new();
+    let [first, second, changed] = EXAMPLE_LINES;
     if known(ToolId::WriteFile) {
-        let values = [("file_path", text("notes.txt")), ("content", text("first line\nsecond line"))];
+        let values = [("file_path", text("poem.txt")), ("content", format!("{first}\n{second}"))];
         examples.push(shape(ToolId::WriteFile.name(), values.into_iter()));
     }
     if known(ToolId::Edit) {
-        let values =
-            [("file_path", text("notes.txt")), ("old_string", text("second line")), ("new_string", text("last line"))];
+        let values = [("file_path", text("poem.txt")), ("old_string", text(second)), ("new_string", text(changed))];
         examples.push(shape(ToolId::Edit.name(), values.into_iter()));
     }
     if examples.is_empty() {

@@ -123,7 +123,7 @@ fn r63_hostile_text_is_read_in_linear_time() {
             let mut assembler = Assembler::new(tools(), options);
             assembler.push_event(None, &data, &mut Vec::new()).unwrap();
             let _ = assembler.finish(Ending::Done, &mut Vec::new());
-            let _ = crate::model::leaked_calls::broken_call(&text, &tools(), false);
+            let _ = crate::model::unread_call::broken_call(&text, &tools(), false);
         }
     }
 }
