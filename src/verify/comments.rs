@@ -14,8 +14,10 @@ pub enum Language {
     Rust,
     /// Python.
     Python,
-    /// JavaScript and TypeScript.
+    /// JavaScript, which may have JSX in it.
     JavaScript,
+    /// TypeScript without JSX.
+    TypeScript,
     /// Go.
     Go,
 }
@@ -26,7 +28,8 @@ pub fn language(path: &str) -> Option<Language> {
     match name.rsplit_once('.')?.1 {
         "rs" => Some(Language::Rust),
         "py" => Some(Language::Python),
-        "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" => Some(Language::JavaScript),
+        "js" | "mjs" | "cjs" => Some(Language::JavaScript),
+        "ts" | "mts" | "cts" => Some(Language::TypeScript),
         "go" => Some(Language::Go),
         _ => None,
     }
@@ -79,10 +82,18 @@ fn is_comment_line(language: Language, line: &str) -> bool {
             ],
         ),
         Language::Go => ("//", &["go:", "+build", "nolint", "export", "line", "lint:", "output:", "unordered output:"]),
-        Language::JavaScript => ("//", &["eslint", "@", "#", "prettier", "biome", "istanbul", "c8", "tslint", "/ <"]),
+        Language::JavaScript | Language::TypeScript => {
+            ("//", &["eslint", "@", "#", "prettier", "biome", "istanbul", "c8", "tslint", "<"])
+        }
         Language::Rust => ("//", &[]),
     };
     let Some(said) = line.strip_prefix(mark) else { return line.is_empty() };
+    let said = if language == Language::TypeScript || language == Language::JavaScript {
+        // `/// <reference …>`
+        said.trim_start_matches('/')
+    } else {
+        said
+    };
     let said = said.trim_start().to_ascii_lowercase();
     !meaning.iter().any(|meaning| said.starts_with(meaning))
 }
@@ -94,14 +105,30 @@ fn heads(language: Language, text: &str) -> Vec<String> {
         *number == 0 && line.starts_with("#!") || language == Language::Python && line.contains("coding")
     };
     let first = text.lines().take(2).enumerate().filter(is_head);
-    let imports = |line: &&str| -> bool {
-        let line = line.trim();
-        line.starts_with("\"C\"") || line.starts_with("import") && line.contains("\"C\"")
-    };
-    let lines: Vec<&str> = text.lines().collect();
-    let c = lines.iter().rposition(imports).filter(|_| language == Language::Go);
-    let c = c.map(|end| lines[..end].join("\n"));
+    let c = c_end(text).filter(|_| language == Language::Go).map(|end| text[..end].replace("\r\n", "\n"));
     first.map(|(_, line)| line.to_owned()).chain(c).collect()
+}
+
+/// Returns where the last import of Go that may name C ends.
+fn c_end(text: &str) -> Option<usize> {
+    let (mut at, mut is_import, mut found) = (0, false, None);
+    while let Some(c) = text[at..].chars().next() {
+        let rest = &text[at..];
+        let length = go(rest).or_else(|| name(rest)).unwrap_or(c.len_utf8());
+        let token = &rest[..length];
+        at += length;
+        match token {
+            "import" => is_import = true,
+            "func" | "var" | "const" | "type" => is_import = false,
+            _ if is_import && token.starts_with(['"', '`']) => {
+                let path: String = token.chars().filter(|c| !"\"`\r".contains(*c)).collect();
+                // No name of a package needs a backslash; with one it may be C too.
+                found = if path == "C" || path.contains('\\') { Some(at) } else { found };
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Returns what stands behind characters that end a line for some readers and not for others.
@@ -113,19 +140,44 @@ fn other_line_ends(text: &str) -> Vec<String> {
 
 /// Tells of each line of a text whether it begins outside of strings, templates and block comments, however the text is read.
 fn outside(language: Language, text: &str) -> Vec<bool> {
-    let readings: Vec<Vec<bool>> = match language {
-        Language::JavaScript => return javascript::outside(text),
-        // Before Python 3.12 a quote ends an f-string wherever it is.
-        Language::Python => [false, true].into_iter().filter_map(|nests| begins(text, &python(text, nests)?)).collect(),
-        Language::Rust => begins(text, &tokens(text, &rust)).into_iter().collect(),
-        Language::Go => begins(text, &tokens(text, &go)).into_iter().collect(),
+    let text = &text.replace("\r\n", "\n");
+    let readings: Option<Vec<Vec<bool>>> = match language {
+        Language::JavaScript | Language::TypeScript => {
+            return javascript::outside(text, language == Language::JavaScript);
+        }
+        // Before Python 3.12 a quote ends an f-string wherever it is. What one of them cannot read is for the other alone, and
+        // hardly worth the risk.
+        Language::Python if !is_plain(text) => None,
+        Language::Python => {
+            [false, true].into_iter().map(|nests| python(text, nests).map(|parts| begins(text, &parts))).collect()
+        }
+        Language::Rust => rust_readings(text),
+        Language::Go => Some(vec![begins(text, &tokens(text, 0, &go))]),
     };
+    let readings = readings.unwrap_or_default();
     let is_outside = |line: usize| !readings.is_empty() && readings.iter().all(|reading| reading[line]);
     (0..text.split('\n').count()).map(is_outside).collect()
 }
 
+/// Reads Rust of old and new editions, with a first line that is a comment to some and code to others.
+fn rust_readings(text: &str) -> Option<Vec<Vec<bool>>> {
+    let is_program = text.trim_start_matches('\u{feff}').starts_with("#!");
+    let behind = text.find('\n').filter(|_| is_program);
+    let mut readings = Vec::new();
+    for start in [0].into_iter().chain(behind) {
+        // The data of a script.
+        if text[start..].trim_start_matches('\u{feff}').trim_start().starts_with("---") {
+            return None;
+        }
+        for is_new in [false, true] {
+            readings.push(begins(text, &tokens(text, start, &|rest| rust(rest, is_new))));
+        }
+    }
+    Some(readings)
+}
+
 /// Tells of each line whether it begins outside of these parts of the text, which are in their order.
-fn begins(text: &str, parts: &[Range<usize>]) -> Option<Vec<bool>> {
+fn begins(text: &str, parts: &[Range<usize>]) -> Vec<bool> {
     let (mut parts, mut at) = (parts.iter().peekable(), 0);
     let lines = text.split('\n').map(|line| {
         while parts.next_if(|part| part.end <= at).is_some() {}
@@ -133,23 +185,17 @@ fn begins(text: &str, parts: &[Range<usize>]) -> Option<Vec<bool>> {
         at += line.len() + 1;
         is_outside
     });
-    Some(lines.collect())
+    lines.collect()
 }
 
-/// Returns the parts of a text that are no code. `token` returns the length of one that a text begins with, which follows this
-/// character.
-fn tokens(text: &str, token: &dyn Fn(&str, Option<char>) -> Option<usize>) -> Vec<Range<usize>> {
-    let (mut found, mut at, mut before) = (Vec::new(), 0, None);
+/// Returns the tokens of a text from a place on that have several characters; other characters are on their own. `token` returns
+/// the length of one that a text begins with.
+fn tokens(text: &str, start: usize, token: &dyn Fn(&str) -> Option<usize>) -> Vec<Range<usize>> {
+    let (mut found, mut at) = (Vec::new(), start);
     while let Some(c) = text[at..].chars().next() {
-        let length = match token(&text[at..], before) {
-            Some(length) => {
-                found.push(at..at + length);
-                length
-            }
-            None => c.len_utf8(),
-        };
-        at += length;
-        before = text[..at].chars().next_back();
+        let length = token(&text[at..]);
+        found.extend(length.map(|length| at..at + length));
+        at += length.unwrap_or(c.len_utf8());
     }
     found
 }
@@ -158,17 +204,50 @@ fn line_comment(text: &str) -> Option<usize> {
     text.starts_with("//").then(|| text.find('\n').unwrap_or(text.len()))
 }
 
-fn rust(text: &str, before: Option<char>) -> Option<usize> {
-    let follows_name = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
-    let comment = || text.starts_with("/*").then(|| block(text, true));
-    let raw = || raw(text).filter(|_| !follows_name);
-    line_comment(text).or_else(comment).or_else(raw).or_else(|| quoted(text, &['"'])).or_else(|| character(text))
+/// Tells whether a character may be a part of a name. No other one above ASCII is in code, but white space: Rust takes two marks
+/// of direction for it.
+fn is_name(c: char) -> bool {
+    c.is_ascii_alphanumeric()
+        || c == '_'
+        || !c.is_ascii() && !c.is_whitespace() && !matches!(c, '\u{200e}' | '\u{200f}')
 }
 
-fn go(text: &str, _: Option<char>) -> Option<usize> {
+/// Length of a name, or of a number.
+fn name(text: &str) -> Option<usize> {
+    let end = text.find(|c| !is_name(c)).unwrap_or(text.len());
+    (end > 0).then_some(end)
+}
+
+/// `is_new`: editions from 2021 on have `cr"…"` and `'r#name`, which are several tokens in older ones.
+fn rust(text: &str, is_new: bool) -> Option<usize> {
+    let comment = || text.starts_with("/*").then(|| block(text, true));
+    let prefixes: &[&str] = if is_new { &["r", "br", "cr"] } else { &["r", "br"] };
+    let string = || raw(text, prefixes).or_else(|| quoted(text, &['"'])).or_else(|| character(text));
+    // What is directly behind a literal is a part of it, and begins no other one.
+    let literal = || string().map(|end| end + name(&text[end..]).unwrap_or_default());
+    let behind = |mark: &str| text.strip_prefix(mark).and_then(name).map(|length| mark.len() + length);
+    let raw_lifetime = || behind("'r#").filter(|_| is_new);
+    let single = || raw_lifetime().or_else(|| behind("'")).or_else(|| behind("r#")).or_else(|| name(text));
+    line_comment(text).or_else(comment).or_else(literal).or_else(single)
+}
+
+fn go(text: &str) -> Option<usize> {
     let comment = || text.starts_with("/*").then(|| block(text, false));
     let raw = || text.strip_prefix('`').map(|rest| rest.find('`').map_or(text.len(), |end| end + 2));
     line_comment(text).or_else(comment).or_else(raw).or_else(|| quoted(text, &['"', '\'']))
+}
+
+/// Tells whether the text is what Python reads: with some encodings a comment may have a line end in it.
+fn is_plain(text: &str) -> bool {
+    let is_known = |said: &str| {
+        let encoding = said.trim_start_matches([':', '=']).trim_start().to_ascii_lowercase().replace('_', "-");
+        let end = encoding.find(|c: char| !c.is_ascii_alphanumeric() && !"-.".contains(c)).unwrap_or(encoding.len());
+        ["utf-8", "utf8", "ascii", "us-ascii", "latin-1", "iso-8859-1"].contains(&&encoding[..end])
+    };
+    text.split(['\n', '\r']).take(2).flat_map(|line| line.split("coding").skip(1)).all(|said| {
+        // Only then it is more than a word.
+        !said.starts_with([':', '=']) || is_known(said)
+    })
 }
 
 /// Returns the strings and comments of Python. `nests`: an f-string may have strings with its own quotes between braces. `None`
@@ -190,58 +269,79 @@ fn python(text: &str, nests: bool) -> Option<Vec<Range<usize>>> {
     Some(found)
 }
 
+/// What a text in a string of Python is.
+#[derive(Debug, Clone, Copy)]
+struct Part<'a> {
+    /// What ends the string.
+    mark: &'a str,
+    /// It has expressions.
+    is_format: bool,
+    is_raw: bool,
+    /// It tells how to show the expression before it.
+    is_spec: bool,
+}
+
 /// Returns where the string of Python ends that begins with the quote at a place.
 fn string(text: &str, start: usize, nests: bool, depth: usize) -> Option<usize> {
     let quote = &text[start..=start];
     let is_long = text[start..].starts_with(&quote.repeat(3));
     let mark = &text[start..start + if is_long { 3 } else { 1 }];
-    let prefix = text[..start].rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
-    let is_format = nests && prefix.len() <= 2 && prefix.contains(['f', 'F', 't', 'T']);
-    let mut at = start + mark.len();
+    let prefix = text[..start].rsplit(|c: char| !is_name(c)).next().unwrap_or_default().to_ascii_lowercase();
+    let is_format = nests && ["f", "fr", "rf", "t", "tr", "rt"].contains(&&*prefix);
+    let part = Part { mark, is_format, is_raw: prefix.contains('r'), is_spec: false };
+    literal(text, start + mark.len(), part, depth)
+}
+
+/// Returns where a part of a string ends that begins at a place.
+fn literal(text: &str, start: usize, part: Part, depth: usize) -> Option<usize> {
+    let Part { mark, is_format, is_raw, is_spec } = part;
+    let mut at = start;
     loop {
         let rest = text.get(at..)?;
         if rest.starts_with(mark) {
-            return Some(at + mark.len());
+            return Some(at + mark.len()).filter(|_| !is_spec);
         }
         let mut characters = rest.chars();
         at += match (characters.next()?, characters.next()) {
+            // Versions of Python differ here.
+            ('\n' | '\r', _) | ('\\', Some('\n' | '\r')) | ('{', Some('{')) if is_spec => return None,
             // The backslash of `\{` stays, and the brace begins an expression; `\N{…}` is a character.
-            ('\\', Some('N')) if is_format && rest[2..].starts_with('{') => rest.find('}')? + 1,
-            ('\\', Some('{')) if is_format => 1,
+            ('\\', Some('N')) if is_format && !is_raw && rest[2..].starts_with('{') => {
+                let inner = rest[3..].find(|c: char| !c.is_ascii_alphanumeric() && !" -_".contains(c))?;
+                rest[3 + inner..].starts_with('}').then_some(inner + 4)?
+            }
+            ('\\', Some('{' | '}')) if is_format => 1,
             ('\\', next) => 1 + next?.len_utf8(),
-            ('\n', _) if !is_long => return None,
+            ('\n' | '\r', _) if mark.len() == 1 => return None,
             ('{', Some('{')) if is_format => 2,
-            ('{', _) if is_format => expression(text, at + 1, depth + 1)? - at,
+            ('{', _) if is_format => expression(text, at + 1, part, depth + 1)? - at,
+            ('}', _) if is_spec => return Some(at + 1),
+            ('}', Some('}')) if is_format => 2,
+            ('}', _) if is_format => return None,
             (c, _) => c.len_utf8(),
         };
     }
 }
 
-/// Returns where the expression in an f-string ends, behind its brace. Strings in it are read like those around it.
-fn expression(text: &str, start: usize, depth: usize) -> Option<usize> {
+/// Returns where the expression in a part of an f-string ends, behind its brace. Strings in it are read like those around it.
+fn expression(text: &str, start: usize, part: Part, depth: usize) -> Option<usize> {
     let (mut at, mut open) = (start, 0_usize);
-    let mut is_spec = false;
     if depth >= MOST_NESTED {
         return None;
     }
     loop {
         let c = text[at..].chars().next()?;
         at = match c {
-            '{' if is_spec => expression(text, at + 1, depth + 1)?,
             '}' if open == 0 => return Some(at + 1),
-            _ if is_spec => at + c.len_utf8(),
+            ':' if open == 0 => return literal(text, at + 1, Part { is_spec: true, ..part }, depth),
             '"' | '\'' => string(text, at, true, depth)?,
-            '#' => at + text[at..].find('\n')?,
+            '#' => at + text[at..].find(['\n', '\r'])?,
             '(' | '[' | '{' => {
                 open += 1;
                 at + 1
             }
             ')' | ']' | '}' => {
                 open = open.checked_sub(1)?;
-                at + 1
-            }
-            ':' if open == 0 => {
-                is_spec = true;
                 at + 1
             }
             c => at + c.len_utf8(),
@@ -263,8 +363,8 @@ fn quoted(text: &str, marks: &[char]) -> Option<usize> {
 }
 
 /// Length of `r"…"`, `r#"…"#` and their kin.
-fn raw(text: &str) -> Option<usize> {
-    let start = ["r", "br", "cr"].iter().find_map(|prefix| text.strip_prefix(prefix))?;
+fn raw(text: &str, prefixes: &[&str]) -> Option<usize> {
+    let start = prefixes.iter().find_map(|prefix| text.strip_prefix(prefix))?;
     let hashes = start.len() - start.trim_start_matches('#').len();
     let inner = start[hashes..].strip_prefix('"')?;
     let end = format!("\"{}", "#".repeat(hashes));
@@ -365,6 +465,57 @@ mod tests {
     }
 
     #[test]
+    fn a_text_that_versions_read_in_different_ways_has_no_comments() {
+        use Language::{Go, Python, Rust};
+        let raw = "t = f\"{\"it's\"}\"\ns = rf\"\\N{ \"}\" }\" ; x = f'''\"\none\n\"'''\"a\" #\"\n";
+        assert!(!may_add(Python, raw, 3, "# {f()}"));
+        for (code, may) in [
+            ("a = rf'\\N{b}' + FR'\\{c}'\n", true),
+            ("a = rf'\\N{ \"}\" }' ; x = f'''{'\none\n'}'''\n", false),
+            ("a = f'{b!r:>{c}} {d:=5} {lambda e: 1} {{}} \\N{EN DASH} {g=}'\nb = 1\n", true),
+            ("a = t'{b:{c!r}}' + Rt'{(d := 1)}' + f'{e[\"f:g\"]}'\nb = 1\n", true),
+            ("a = 1 if'{' else 2\nb = 1\n", true),
+            ("a = f'''{b:\n# {c}\n}'''\n", false),
+            ("a = f'{b:{{c}}}'\nb = 1\n", false),
+            ("a = 'b\\\r\nc'\r\nd = 1\r\n", true),
+            ("#!/usr/bin/python\n# -*- coding: UTF-8 -*-\nb = 1\n", true),
+            ("#!/usr/bin/python\n# coding=unicode_escape\nb = 1\n", false),
+        ] {
+            let line = code.matches('\n').count();
+            assert_eq!(may_add(Python, code, line, "# x"), may, "{code}");
+        }
+        for (code, may) in [
+            ("m!(r#r\"\\\"\n\");\n", false),
+            ("m!('r\"\\\"\n\");\n", false),
+            ("m!('r#\"\\\"\n\");\n", false),
+            ("m!('r#r\"\\\"\n\");\n", false),
+            ("m!('a'r\"\\\"\n\");\n", false),
+            ("m!(e\u{301}r\"\\\"\n\");\n", false),
+            ("m!(cr\"\\\"\n\");\n", false),
+            ("#!\"\nlet a = \"\n\";\n", false),
+            ("---\na = 1\n---\n", false),
+            ("let (a, b) = (r#type, b'\"');\nc::<'_>();\n", true),
+            ("let a = [c\"\\\"\", br#\"\\\"#, '\\'', '\"'];\nb();\n", true),
+            ("#![doc = \"it's \\\" //\"]\nfn a<'r>(b: &'r str) {}\n", true),
+        ] {
+            let line = code.matches('\n').count() - 1;
+            assert_eq!(may_add(Rust, code, line, "// x"), may, "{code}");
+        }
+        for import in [
+            "import (\n\t// int x;\n\t/* C */ \"C\"\n)\n",
+            "import (\n\t// int x;\n\t\"fmt\"; \"C\"\n)\n",
+            "\n\n// int x;\n;import \"C\"\n",
+            "\n\n// int x;\nimport/**/`C`\n",
+            "import (\n\t\"fmt\"\n\t// int x;\n\t_ \"\\x43\" // x\n)\n",
+        ] {
+            let code = format!("package a\n\n{import}\nvar c = \"C\"\n");
+            let lines = code.matches('\n').count();
+            assert!(!may_add(Go, &code, 3, "// #cgo LDFLAGS: -l x"), "{code}");
+            assert!(may_add(Go, &code, lines - 1, "// x"), "{code}");
+        }
+    }
+
+    #[test]
     fn a_line_in_a_string_is_no_comment() {
         use Language::{Go, JavaScript, Python, Rust};
         let escaped = "\"\"\"Write \\\"\"\" for quotes.\"\"\"\nclass F:\n    \"\"\"Example:\n\n    print(1)\n    \"\"\"\n    a = 1\n";
@@ -400,7 +551,6 @@ mod tests {
             "x = a++ / 2 + b! / 3 + 1. / 4;\nc();\n",
             "return /[/'`]/g;\nc();\n",
             "f(`${a ? `b${c}` : {d: '}'}}`);\nc();\n",
-            "const a = <p>a</p>;\nc();\n",
             "#!/usr/bin/env node it's\nc();\n",
             "page.replace('<!--app-->', `<!-- ${a} -->`); // <!--\nc();\n",
         ] {
@@ -431,7 +581,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics_or_differs_from_itself(text in "[a-z\"'`/*#\\\\r\n é]{0,80}") {
-            for language in [Language::Rust, Language::Python, Language::JavaScript, Language::Go] {
+            use Language::{Go, JavaScript, Python, Rust, TypeScript};
+            for language in [Rust, Python, JavaScript, TypeScript, Go] {
                 prop_assert!(only_comments_differ(language, &text, &text));
             }
         }
