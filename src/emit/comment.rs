@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::findings::{Found, Level, replacement_lines};
+use super::findings::{Found, Level, Suggested, replacement_lines};
 use super::markdown::{block, code, prose};
 use super::report::Report;
 use super::safe;
@@ -21,7 +21,7 @@ pub fn review_body(report: &Report) -> String {
 }
 
 /// Writes the comment at the lines of a finding. `mark` is its last line. `suggests`: the lines are those that the
-/// suggestion replaces.
+/// suggestion replaces; else it is shown as text.
 pub fn inline(finding: &Found, suggests: bool, mark: &str) -> String {
     let mut text = format!(
         "{} **{}** {}\n\n{}\n\n",
@@ -35,6 +35,12 @@ pub fn inline(finding: &Found, suggests: bool, mark: &str) -> String {
         let fence = "`".repeat(super::markdown::longest_run(lines).max(2) + 1);
         let lines = if suggestion.replacement.is_empty() { String::new() } else { format!("{lines}\n") };
         text.push_str(&format!("{fence}suggestion\n{lines}{fence}\n\n"));
+    } else if let Some(suggestion) = &finding.suggestion {
+        let Suggested { start_line, end_line, replacement } = suggestion;
+        text.push_str(&format!(
+            "Suggested instead of lines {start_line} to {end_line}:\n\n{}\n",
+            block(replacement.as_str(), 2_000)
+        ));
     }
     text + mark
 }

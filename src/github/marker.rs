@@ -20,21 +20,14 @@ pub struct FindingMark {
     pub severity: String,
     /// `low`, `medium` or `high`.
     pub confidence: String,
-    /// How many lines below the last quoted one the comment stands: that of a suggestion stands at what it replaces.
-    pub below: i64,
 }
 
 impl FindingMark {
     /// Returns the last line of a comment; `None` if a part has characters that no mark may have.
     pub fn write(&self) -> Option<String> {
-        let FindingMark { fingerprint, rule_id, lines, severity, confidence, below } = self;
-        let (lines, below) = (lines.to_string(), below.to_string());
-        let values = [fingerprint, rule_id, &lines, severity, confidence, &below].map(String::as_str);
-        let template = "finding v1 {} rule={} lines={} {} {} below={}";
-        match self.below {
-            0 => written(template.trim_end_matches(" below={}"), &values[..5]),
-            _ => written(template, &values),
-        }
+        let FindingMark { fingerprint, rule_id, lines, severity, confidence } = self;
+        let values = [fingerprint, rule_id, &lines.to_string(), severity, confidence];
+        written("finding v1 {} rule={} lines={} {} {}", &values.map(String::as_str))
     }
 
     /// Reads the mark of a comment: its last line.
@@ -47,7 +40,6 @@ impl FindingMark {
             lines: words.next()?.strip_prefix("lines=")?.parse().ok()?,
             severity: words.next()?.to_owned(),
             confidence: words.next()?.to_owned(),
-            below: words.next().map_or(Some(0), |word| word.strip_prefix("below=")?.parse().ok())?,
         };
         let is_hash = mark.fingerprint.bytes().all(|byte| byte.is_ascii_hexdigit()) && !mark.fingerprint.is_empty();
         let is_known = ["error", "warning", "note"].contains(&mark.severity.as_str())
@@ -133,14 +125,10 @@ mod tests {
             lines: 2,
             severity: "error".into(),
             confidence: "high".into(),
-            below: 0,
         };
         let text = mark.write().unwrap();
         assert_eq!(text, "<!-- qwen:finding v1 00ff rule=qwen/secret lines=2 error high -->");
-        assert_eq!(FindingMark::read(&format!("x\n\n{text}\n")), Some(mark.clone()));
-        let beside = FindingMark { below: -3, ..mark };
-        assert!(beside.write().unwrap().ends_with(" error high below=-3 -->"));
-        assert_eq!(FindingMark::read(&beside.write().unwrap()), Some(beside));
+        assert_eq!(FindingMark::read(&format!("x\n\n{text}\n")), Some(mark));
         for wrong in [
             format!("{text}\nmore"),
             text.replace("00ff", "zz"),
@@ -148,8 +136,6 @@ mod tests {
             text.replace("error", "fatal"),
             text.replace("lines=2", "lines=x"),
             text.replace("v1", "v2"),
-            text.replace(" -->", " below=x -->"),
-            text.replace(" -->", " below=1 2 -->"),
         ] {
             assert_eq!(FindingMark::read(&wrong), None, "{wrong}");
         }
@@ -163,7 +149,7 @@ mod tests {
         let of_finding = |value: &str| {
             let (fingerprint, rule_id) = (value.to_owned(), "bug".to_owned());
             let (severity, confidence) = ("note".to_owned(), "low".to_owned());
-            FindingMark { fingerprint, rule_id, lines: 1, severity, confidence, below: 0 }.write()
+            FindingMark { fingerprint, rule_id, lines: 1, severity, confidence }.write()
         };
         let of_state =
             |value: &str| state(&Reviewed { head: value.to_owned(), base: value.to_owned(), scope: value.to_owned() });

@@ -24,7 +24,7 @@ pub struct Thread {
     pub mark: FindingMark,
     /// The file.
     pub path: String,
-    /// The line of the pull request's last commit where it stands now; `None` if that line is gone.
+    /// The line of the pull request's last commit where it stands now, the last one of the finding; `None` if it is gone.
     pub line: Option<u64>,
     /// The number of our comment.
     pub comment: u64,
@@ -56,13 +56,6 @@ pub struct Threads {
     pub login: String,
     /// In the order of GitHub.
     pub ours: Vec<Thread>,
-}
-
-impl Thread {
-    /// Returns the last line of what the finding quoted, where it stands now.
-    pub fn end_line(&self) -> Option<u64> {
-        self.line?.checked_add_signed(-self.mark.below)
-    }
 }
 
 /// A thread of a review as anybody sees it.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::findings::{Finding, Reported, Source};
+use super::findings::{Finding, Gate, Reported, Source};
 use super::new_side::{NewSide, Shown, hunk};
 use super::parts::as_shown;
 use super::suggestion::suggestion;
@@ -34,7 +34,12 @@ pub struct Wanted {
     pub min_confidence: Confidence,
     /// The most of them.
     pub most: usize,
+    /// Which fail the run.
+    pub gate: Option<Gate>,
 }
+
+/// Why findings are dropped that are more than the recipe wants.
+pub const OVER_MAX: &str = "over_max";
 
 /// What came of the model's findings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -75,11 +80,14 @@ pub fn anchor(reported: Vec<Reported>, wanted: &Wanted, sources: &Sources<'_>) -
         *result.dropped.entry(reason.to_owned()).or_default() += 1;
     }
     let kept = &mut result.findings;
-    let order =
-        |one: &Finding| (std::cmp::Reverse(one.severity), one.path.clone(), one.start_line, one.rule_id.clone());
+    // What fails the run comes first, and is not left out for what does not.
+    let order = |one: &Finding| {
+        let fails = wanted.gate.is_some_and(|gate| gate.counts(one.severity, one.confidence));
+        (std::cmp::Reverse((fails, one.severity)), one.path.clone(), one.start_line, one.rule_id.clone())
+    };
     kept.sort_by_cached_key(order);
     for _ in wanted.most..kept.len() {
-        *result.dropped.entry("over_max".to_owned()).or_default() += 1;
+        *result.dropped.entry(OVER_MAX.to_owned()).or_default() += 1;
     }
     kept.truncate(wanted.most);
     if sources.diff.is_some() {
@@ -340,9 +348,20 @@ mod tests {
     }
 
     #[test]
+    fn what_fails_the_run_is_not_left_out_for_what_does_not() {
+        let gate = Gate { fail_on: Severity::Error, fail_confidence: Confidence::Medium };
+        let side = new_side(DIFF);
+        let file = |path: &str| (path == "src/a.rs").then(|| FILE.to_owned());
+        let unsure = Reported { confidence: Confidence::Low, ..finding("new();", 2) };
+        let wanted = Wanted { gate: Some(gate), ..wanted(Filter::File, 1) };
+        let result = anchor(vec![unsure, finding("more();", 3)], &wanted, &sources(Some(&side), &file));
+        assert_eq!((result.findings.len(), result.findings[0].start_line), (1, 3));
+    }
+
+    #[test]
     fn the_smaller_severity_counts_and_a_guess_below_the_least_confidence_does_not() {
         let rules = vec![rule("bug", Severity::Warning), rule("other", Severity::Error)];
-        let wanted = Wanted { rules, filter: Filter::File, most: 9, min_confidence: Confidence::Medium };
+        let wanted = Wanted { rules, filter: Filter::File, most: 9, min_confidence: Confidence::Medium, gate: None };
         let side = new_side(DIFF);
         let one = |rule: &str, line, severity, confidence| {
             let quote = ["new();", "more();", "fn b() {"][line];

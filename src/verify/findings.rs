@@ -142,7 +142,11 @@ pub fn settle<'a>(findings: &mut [Finding], earlier: &'a [Earlier]) -> Vec<&'a E
     let open: Vec<&Earlier> = earlier.iter().filter(|one| !one.is_dismissed).collect();
     for finding in findings.iter_mut().filter(|finding| finding.source == Source::Model) {
         let is_same = |one: &Earlier| is_named(&finding.rule_id, &finding.path, &finding.quote, &one.fingerprint);
-        let is_dismissed = |one: &Earlier| one.is_dismissed && one.end_line == Some(finding.end_line) && is_same(one);
+        // Who dismisses a note has not seen the error that stands there later.
+        let is_dismissed = |one: &Earlier| {
+            let is_there = one.end_line == Some(finding.end_line) && one.severity >= finding.severity;
+            one.is_dismissed && is_there && is_same(one)
+        };
         let is_open = |one: &Earlier| one.end_line.is_none_or(|line| line == finding.end_line) && is_same(one);
         finding.dismissed = earlier.iter().any(is_dismissed) && !open.iter().any(|one| is_open(one));
     }
@@ -193,7 +197,7 @@ pub fn number(findings: &mut [Finding]) {
     for finding in by_place {
         let name = |occurrence| fingerprint(&finding.rule_id, &finding.path, &finding.quote, occurrence);
         let occurrence = seen.entry(name(0)).and_modify(|count| *count += 1).or_insert(0_u64);
-        let fingerprint = name(*occurrence);
+        let fingerprint = name((*occurrence).min(OCCURRENCES - 1));
         finding.fingerprint = fingerprint;
     }
 }
@@ -214,11 +218,15 @@ pub fn fingerprint(rule_id: &str, path: &str, quote: &str, occurrence: u64) -> S
 /// The most equal places of a file that are told apart.
 const OCCURRENCES: u64 = 16;
 
-/// Tells whether a file still has lines that a fingerprint names. Their bytes decide.
-pub fn still_has(text: &str, path: &str, rule_id: &str, lines: u64, wanted: &str) -> bool {
+/// Returns where a file still has lines that a fingerprint names: the last one of each place. Their bytes decide.
+pub fn ends_of(text: &str, path: &str, rule_id: &str, lines: u64, wanted: &str) -> Vec<u64> {
     let all: Vec<&str> = text.lines().collect();
     let count = usize::try_from(lines.max(1)).unwrap_or(usize::MAX);
-    count <= all.len() && all.windows(count).any(|window| is_named(rule_id, path, &window.join("\n"), wanted))
+    if count > all.len() {
+        return Vec::new();
+    }
+    let places = (lines.max(1)..).zip(all.windows(count));
+    places.filter(|(_, window)| is_named(rule_id, path, &window.join("\n"), wanted)).map(|(end, _)| end).collect()
 }
 
 /// Writes a finding as one line.
@@ -298,6 +306,8 @@ mod tests {
         assert_eq!(dismissed(&[earlier("x();", Some(5), true)]), [false, false]);
         assert_eq!(dismissed(&[earlier("x();", None, true)]), [false, false], "its line is gone");
         assert_eq!(dismissed(&[earlier("y();", Some(9), true)]), [false, false], "other words stood there");
+        let note = Earlier { severity: Severity::Note, ..earlier("x();", Some(9), true) };
+        assert_eq!(dismissed(&[note]), [false, false], "a note was dismissed, and this is an error");
         let open = |line| [earlier("x();", Some(9), true), earlier("x();", line, false)];
         assert_eq!(dismissed(&open(Some(9))), [false, false]);
         assert_eq!(dismissed(&open(Some(3))), [false, true]);

@@ -90,6 +90,8 @@ struct Prepared {
     threads: Option<Threads>,
     /// The commit that recipe and policy are read from.
     trusted: Option<String>,
+    /// A digest of what is looked at, and for what.
+    scope: Option<String>,
 }
 
 pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Failure> {
@@ -191,9 +193,11 @@ impl Start<'_> {
         let wanted = Wanted::judge(recipe, &chosen.policy)?;
         let secrets = secrets_of(&chosen.policy, &job.environment)?;
         arguments.from_job.token.clone_from(&job.inputs.token);
+        let digests = [recipe.map_or("", |recipe| &recipe.sha256), &chosen.policy.facts().sha256].join("\n");
+        let scope = place.repository().map(|repository| scope(job, repository, &digests));
         let mut threads = None;
         if let (Some(_), Some(head), Some(repository)) = (&wanted.review, &about.head, place.repository()) {
-            match earlier(job, &about, &event_name, &wanted, repository).await {
+            match earlier(job, &about, &event_name, (&wanted, scope.as_deref()), repository).await {
                 Ok((found, since)) => {
                     arguments.from_job.earlier = threads::earlier(&found, head, repository, &secrets);
                     arguments.from_job.since = since;
@@ -207,7 +211,7 @@ impl Start<'_> {
             }
         }
         let trusted = trusted.tree.map(|tree| tree.commit);
-        Ok(Prepared { arguments: *arguments, about, place, wanted, secrets, threads, trusted })
+        Ok(Prepared { arguments: *arguments, about, place, wanted, secrets, threads, trusted, scope })
     }
 }
 
@@ -216,28 +220,28 @@ async fn earlier(
     job: &Job,
     about: &About,
     event_name: &str,
-    wanted: &Wanted,
+    (wanted, scope): (&Wanted, Option<&str>),
     repository: &Repository,
 ) -> Result<(Threads, Option<String>), GitHubError> {
     let threads = threads::ours(job, about).await?;
     let action = job.event().and_then(|event| event.get("action")?.as_str().map(str::to_owned));
     let is_new = event_name == "pull_request" && action.as_deref() == Some("synchronize");
     let is_sticky = wanted.comment_mode().is_some_and(|(mode, _)| mode == CommentMode::Sticky);
-    let since = match &wanted.recipe {
-        Some(recipe) if is_new && is_sticky && !job.inputs.looks_at_all => {
-            let scope = scope(job, repository);
-            threads::reviewed(job, about, &threads.login, (recipe, &scope), repository).await?
+    let since = match wanted.recipe.as_deref().zip(scope) {
+        Some(of) if is_new && is_sticky && !job.inputs.looks_at_all => {
+            threads::reviewed(job, about, &threads.login, of, repository).await?
         }
         Some(_) | None => None,
     };
     Ok((threads, since))
 }
 
-/// Returns a digest of what decides which part of a pull request a run looks at, and for what. Its commits do not count.
-fn scope(job: &Job, repository: &Repository) -> String {
+/// Returns a digest of what decides which part of a pull request a run looks at, and for what: recipe and policy by their own
+/// `digests`, directory and parameters. Its commits do not count.
+fn scope(job: &Job, repository: &Repository, digests: &str) -> String {
     let is_commit = |param: &&String| ["base=", "head="].iter().any(|name| param.starts_with(name));
     let params: Vec<&String> = job.inputs.params.iter().filter(|param| !is_commit(param)).collect();
-    sha256(format!("{}\n{params:?}", repository.prefix).as_bytes())[..16].to_owned()
+    sha256(format!("{}\n{params:?}\n{digests}", repository.prefix).as_bytes())[..16].to_owned()
 }
 
 /// Reads the inputs as the command line of a run.
@@ -293,13 +297,13 @@ fn revisions(job: &Job, recipe: &Recipe, about: &About) -> Vec<String> {
 
 /// Hands over what a run found and changed.
 fn hand_over(job: &mut Job, files: &Files, report: &Report, prepared: Prepared) -> Result<(), CiError> {
-    let Prepared { about, place, wanted, secrets, threads, trusted, .. } = prepared;
+    let Prepared { about, place, wanted, secrets, threads, trusted, scope, .. } = prepared;
     let mut more = More { trusted, ..More::default() };
     if let (Some(labels), Some(answer)) = (&wanted.labels, &report.answer.structured_output) {
         let named = answer.pointer(&labels.from).and_then(serde_json::Value::as_array).into_iter().flatten();
         more.labels = named.filter_map(|label| label.as_str().map(str::to_owned)).take(100).collect();
     }
-    more.scope = place.repository().map(|repository| scope(job, repository));
+    more.scope = scope;
     if let (Some(threads), Some(head), Some(repository)) = (&threads, &about.head, place.repository()) {
         more.gone = threads::gone(threads, report, head, repository, &secrets);
     }

@@ -8,6 +8,7 @@ use super::wanted::Wanted;
 use crate::emit::comment::{self, Status, answer, review_body, status};
 use crate::emit::proposal::{ProposalFile, ReplyKind, Subject};
 use crate::emit::summary::{headline, is_incomplete};
+use crate::emit::words;
 use crate::emit::{Found, Report, found};
 use crate::exit::Exit;
 use crate::github::marker::{self, Reviewed};
@@ -15,6 +16,7 @@ use crate::github::threads::{Thread, ThreadState, Threads};
 use crate::github::{CheckRun, Comment, GitHub, GitHubError, Pull, is_same_login};
 use crate::recipe::file::{CheckWish, CommentMode, CommentWhen, LabelMode};
 use crate::run::Failure;
+use crate::verify::anchor::OVER_MAX;
 
 /// What was delivered so far.
 #[derive(Debug, Default)]
@@ -290,14 +292,17 @@ impl<'a> Posting<'a> {
         let Some(mark) = marker::sticky(self.name()) else { return Ok(None) };
         // The next run leaves out what this one looked at: all of it must have been looked at, and stand in threads.
         let is_whole = matches!(report.ending.exit_code, 0 | 3) && !is_incomplete(report);
-        let is_posted = posted.plan.unplaced.is_empty() && posted.notes.is_empty();
+        let left_out = report.dropped.get(OVER_MAX).copied().unwrap_or_default();
+        let more = format!("{} left out: `max_findings` of the recipe", words::count(left_out, "more finding"));
+        let notes: Vec<String> = posted.notes.iter().cloned().chain((left_out > 0).then_some(more)).collect();
+        let is_posted = posted.plan.unplaced.is_empty() && notes.is_empty();
         let file = Some(self.file).filter(|_| is_whole && is_posted);
         let reviewed = file.and_then(|file| {
             Some(Reviewed { head: file.head.clone()?, base: file.base.clone()?, scope: file.scope.clone()? })
         });
         let state = reviewed.as_ref().and_then(marker::state).unwrap_or_default();
         let list = listed(&self.findings, &posted.plan, &posted.threads, &posted.gone);
-        let says = when == CommentWhen::Always || !list.is_empty() || !posted.notes.is_empty() || is_incomplete(report);
+        let says = when == CommentWhen::Always || !list.is_empty() || !notes.is_empty() || is_incomplete(report);
         let run_url = self.job.run_url();
         let text = status(&Status {
             report,
@@ -305,7 +310,7 @@ impl<'a> Posting<'a> {
             state: &state,
             head: self.file.head.as_deref(),
             findings: &list,
-            notes: &posted.notes,
+            notes: &notes,
             run_url: run_url.as_deref(),
         });
         let ours = self.ours(number, &mark, login).await?;

@@ -25,9 +25,7 @@ impl Plan {
         let most = wanted.map_or(0, |review| review.max_inline);
         let suggestions = wanted.is_some_and(|review| review.suggestions);
         let mut all: Vec<&Found> = findings.iter().filter(|found| is_new(found, threads)).collect();
-        let sure =
-            |found: &Found| ["low", "medium", "high"].iter().position(|word| found.confidence.as_deref() == Some(word));
-        all.sort_by_key(|found| std::cmp::Reverse((found.severity, sure(found))));
+        all.sort_by_key(|found| std::cmp::Reverse((found.severity, sure(found.confidence.as_deref()))));
         for found in all {
             match place(found, patches, suggestions).filter(|_| plan.comments.len() < most) {
                 Some(comment) => {
@@ -51,30 +49,40 @@ impl Plan {
 
 /// What was found without a model nobody can dismiss.
 fn is_new(found: &Found, threads: &Threads) -> bool {
-    let has = |state| threads.ours.iter().any(|thread| thread.state == state && is_about(thread, found));
-    !has(ThreadState::Open) && (found.source == "local" || !has(ThreadState::Dismissed))
+    let about = || threads.ours.iter().filter(|thread| is_about(thread, found));
+    let is_as_bad = |thread: &Thread| Level::of(&thread.mark.severity).is_some_and(|level| level >= found.severity);
+    let is_as_sure = |thread: &Thread| sure(Some(&thread.mark.confidence)) >= sure(found.confidence.as_deref());
+    let stands = about().any(|thread| thread.state == ThreadState::Open && is_as_bad(thread) && is_as_sure(thread));
+    let is_dismissed = || about().any(|thread| thread.state == ThreadState::Dismissed && is_as_bad(thread));
+    !stands && (found.source == "local" || !is_dismissed())
+}
+
+/// Ranks the words for how sure a model is; nothing is the highest, as in a mark.
+fn sure(word: Option<&str>) -> usize {
+    ["low", "medium"].iter().position(|known| Some(*known) == word).unwrap_or(2)
 }
 
 /// Tells whether a thread is about a finding: equal lines elsewhere are another one. Where its line is gone, an open one
 /// may be, and a dismissed one is not.
 fn is_about(thread: &Thread, found: &Found) -> bool {
-    let at_line = thread.end_line().map_or(thread.state != ThreadState::Dismissed, |line| line == found.end_line);
+    let at_line = thread.line.map_or(thread.state != ThreadState::Dismissed, |line| line == found.end_line);
     at_line && is_named(&found.rule_id, &found.path, &found.quote, &thread.mark.fingerprint)
 }
 
-/// Puts a finding at the lines that its suggestion replaces, else at its own, if GitHub takes them.
+/// Puts a finding at the lines that its suggestion replaces, else at its own, if GitHub takes them. Both end in the same line:
+/// GitHub follows the line of a comment, and so that of the finding.
 fn place(found: &Found, patches: &[Patch], suggestions: bool) -> Option<InlineComment> {
     let patch = patches.iter().find(|patch| patch.path == found.path)?;
     let fits = |suggestion: &&Suggested| {
         suggestions
+            && suggestion.end_line == found.end_line
             && patch.takes(suggestion.start_line, suggestion.end_line)
             && can_be_suggested(&suggestion.replacement)
     };
     let suggestion = found.suggestion.as_ref().filter(fits);
     let (start_line, line) = suggestion
         .map_or((found.start_line, found.end_line), |suggestion| (suggestion.start_line, suggestion.end_line));
-    let mark = FindingMark { below: line.cast_signed() - found.end_line.cast_signed(), ..mark(found) };
-    let body = inline(found, suggestion.is_some(), &mark.write()?);
+    let body = inline(found, suggestion.is_some(), &mark(found).write()?);
     patch.takes(start_line, line).then(|| InlineComment { path: found.path.clone(), start_line, line, body })
 }
 
@@ -89,7 +97,6 @@ fn mark(found: &Found) -> FindingMark {
         lines: found.quote.lines().count().max(1) as u64,
         severity: found.severity.name().to_owned(),
         confidence: confidence.to_owned(),
-        below: 0,
     }
 }
 
@@ -142,8 +149,8 @@ mod tests {
         }
     }
 
-    fn thread(quote: &str, line: Option<u64>, below: i64, state: ThreadState) -> Thread {
-        let mark = FindingMark { below, ..mark(&found(1, Level::Error, quote)) };
+    fn thread(quote: &str, line: Option<u64>, state: ThreadState) -> Thread {
+        let mark = mark(&found(1, Level::Error, quote));
         Thread {
             id: "t".into(),
             mark,
@@ -160,17 +167,19 @@ mod tests {
     #[test]
     fn each_finding_is_posted_once_at_lines_that_github_takes_the_worst_first() {
         let patches = [Patch::read("a.rs".into(), "@@ -1,0 +1,9 @@\n+a\n")];
-        let mut suggested = found(2, Level::Note, "ee");
+        let mut suggested = found(4, Level::Note, "ee");
         suggested.suggestion = Some(Suggested { start_line: 3, end_line: 4, replacement: "y\n".into() });
         let mut hidden = found(5, Level::Note, "ef");
         hidden.suggestion = Some(Suggested { start_line: 3, end_line: 4, replacement: "y\u{202e}\n".into() });
         let mut local = found(7, Level::Error, "dd");
         local.source = "local".into();
+        let mut elsewhere = found(3, Level::Warning, "bb");
+        elsewhere.suggestion = Some(Suggested { start_line: 8, end_line: 9, replacement: "y\n".into() });
         let findings = [
             suggested,
             hidden,
             found(40, Level::Error, "aa"),
-            found(3, Level::Warning, "bb"),
+            elsewhere,
             found(4, Level::Error, "cc"),
             found(5, Level::Error, "0c"),
             local,
@@ -178,10 +187,10 @@ mod tests {
         let threads = Threads {
             login: "us".into(),
             ours: vec![
-                thread("cc", Some(4), 0, ThreadState::Open),
-                thread("0c", Some(7), 2, ThreadState::Dismissed),
-                thread("dd", Some(7), 0, ThreadState::Dismissed),
-                thread("bb", Some(3), 0, ThreadState::ResolvedByUs),
+                thread("cc", Some(4), ThreadState::Open),
+                thread("0c", Some(5), ThreadState::Dismissed),
+                thread("dd", Some(7), ThreadState::Dismissed),
+                thread("bb", Some(3), ThreadState::ResolvedByUs),
             ],
         };
         let wanted = Review { max_inline: 3, suggestions: true };
@@ -189,7 +198,7 @@ mod tests {
         let lines: Vec<_> = plan.comments.iter().map(|comment| (comment.start_line, comment.line)).collect();
         assert_eq!(lines, [(7, 7), (3, 3), (3, 4)]);
         assert!(plan.comments[2].body.contains("```suggestion\ny\n```"), "{}", plan.comments[2].body);
-        assert!(plan.comments[2].body.ends_with(" below=2 -->"), "{}", plan.comments[2].body);
+        assert!(plan.comments[1].body.contains("instead of lines 8 to 9"), "{}", plan.comments[1].body);
         let unplaced: Vec<&str> = plan.unplaced.iter().map(|found| found.quote.as_str()).collect();
         assert_eq!(unplaced, ["aa", "ef"], "one has no line, for the other there is no room");
         let listed = listed(&findings, &plan, &threads, &[]);
@@ -202,7 +211,7 @@ mod tests {
     #[test]
     fn an_equal_line_elsewhere_is_another_finding() {
         let is_posted = |line, state| {
-            let threads = Threads { login: "us".into(), ours: vec![thread("x", line, 0, state)] };
+            let threads = Threads { login: "us".into(), ours: vec![thread("x", line, state)] };
             let (patch, wanted) =
                 (Patch::read("a.rs".into(), "@@ -1,0 +1,9 @@\n+a\n"), Review { max_inline: 3, suggestions: true });
             !Plan::new(&[found(5, Level::Error, "x")], &threads, &[patch], Some(&wanted)).comments.is_empty()
@@ -211,5 +220,14 @@ mod tests {
             assert!(!is_posted(Some(5), state) && is_posted(Some(2), state), "{state:?}");
         }
         assert!(is_posted(None, ThreadState::Dismissed) && !is_posted(None, ThreadState::Open));
+        // What was a note, or unsure, and is an error now, is said.
+        for state in [ThreadState::Open, ThreadState::Dismissed] {
+            let mut mild = thread("x", Some(5), state);
+            mild.mark.severity = "note".into();
+            assert!(
+                is_new(&found(5, Level::Error, "x"), &Threads { login: "us".into(), ours: vec![mild] }),
+                "{state:?}"
+            );
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::github::threads::{Thread, ThreadState, Threads};
 use crate::github::{GitHubError, is_same_login};
 use crate::policy::redact::Secrets;
 use crate::recipe::file::{Confidence, Severity};
-use crate::verify::findings::{Earlier, still_has};
+use crate::verify::findings::{Earlier, ends_of};
 
 /// Returns the threads of ours in the pull request of the event.
 pub(super) async fn ours(job: &Job, about: &About) -> Result<Threads, GitHubError> {
@@ -30,7 +30,7 @@ pub(super) fn earlier(threads: &Threads, head: &str, repository: &Repository, se
         let mark = &thread.mark;
         let is_dismissed = thread.state == ThreadState::Dismissed;
         let counts = is_dismissed || thread.state == ThreadState::Open;
-        let is_gone = || match still_has_it(thread, head, repository, secrets) {
+        let is_gone = || match still_has_it((thread, threads), head, repository, secrets) {
             Some(has) => !has,
             None => has_commit(head, repository),
         };
@@ -48,7 +48,7 @@ pub(super) fn earlier(threads: &Threads, head: &str, repository: &Repository, se
             _ => Confidence::High,
         };
         let (fingerprint, rule_id) = (mark.fingerprint.clone(), mark.rule_id.clone());
-        Some(Earlier { fingerprint, rule_id, severity, confidence, is_dismissed, end_line: thread.end_line() })
+        Some(Earlier { fingerprint, rule_id, severity, confidence, is_dismissed, end_line: thread.line })
     };
     threads.ours.iter().filter_map(of).collect()
 }
@@ -88,13 +88,24 @@ fn is_local(mark: &FindingMark) -> bool {
     mark.rule_id.starts_with("qwen/")
 }
 
-/// Tells whether the lines of a thread are still in its file; `None` where the file is not there or cannot be read.
-fn still_has_it(thread: &Thread, head: &str, repository: &Repository, secrets: &Secrets) -> Option<bool> {
+/// Tells whether the lines of a thread are still in its file, at a place where no other thread of ours stands; `None` where
+/// the file is not there or cannot be read.
+fn still_has_it(
+    (thread, threads): (&Thread, &Threads),
+    head: &str,
+    repository: &Repository,
+    secrets: &Secrets,
+) -> Option<bool> {
     let mark = &thread.mark;
     let object = format!("{head}:{}", thread.path);
     let bytes = repository.git().run(&["cat-file", "blob", &object], b"").ok()?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    let has = |text: &str| still_has(text, &thread.path, &mark.rule_id, mark.lines, &mark.fingerprint);
+    let is_other = |other: &&Thread| other.id != thread.id && other.path == thread.path;
+    let others: Vec<u64> = threads.ours.iter().filter(is_other).filter_map(|other| other.line).collect();
+    let has = |text: &str| {
+        let ends = ends_of(text, &thread.path, &mark.rule_id, mark.lines, &mark.fingerprint);
+        ends.iter().any(|end| thread.line == Some(*end) || !others.contains(end))
+    };
     // The fingerprint of a line with a secret is that of the masked line.
     Some(has(&text) || has(&secrets.mask(&text).0))
 }
@@ -119,7 +130,7 @@ pub(super) fn gone(
         }
         // No file: nothing of it is left. A file that cannot be read tells nothing.
         let has_head = || has_commit(head, repository);
-        still_has_it(thread, head, repository, secrets).map_or_else(|| is_whole && has_head(), |has| !has)
+        still_has_it((thread, threads), head, repository, secrets).map_or_else(|| is_whole && has_head(), |has| !has)
     };
     let gone = threads.ours.iter().filter(is_gone);
     gone.map(|thread| Gone { comment: thread.comment, fingerprint: thread.mark.fingerprint.clone() }).collect()

@@ -102,6 +102,7 @@ impl AnswerSpec {
             filter: output.filter.unwrap_or_default(),
             min_confidence: output.min_confidence.unwrap_or_default(),
             most: output.max_findings.unwrap_or(MAX_FINDINGS),
+            gate: Some(gate),
         };
         let merges = output.kind == OutputKind::Findings && json_schema.is_none();
         let schema = match (json_schema, output.kind) {

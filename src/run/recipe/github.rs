@@ -252,9 +252,7 @@ mod tests {
     #[test]
     fn of_a_thread_what_people_say_is_shown() {
         let (rule_id, severity, confidence) = ("leak".to_owned(), "error".to_owned(), "high".to_owned());
-        let mark = FindingMark { fingerprint: "00ff".into(), rule_id, lines: 1, severity, confidence, below: 0 }
-            .write()
-            .unwrap();
+        let mark = FindingMark { fingerprint: "00ff".into(), rule_id, lines: 1, severity, confidence }.write().unwrap();
         let ours = ("github-actions".to_owned(), format!("It leaks.\n\n{mark}"));
         let thread = |comments: &[&(String, String)]| OpenThread {
             path: "a.c".into(),
