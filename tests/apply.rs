@@ -124,11 +124,24 @@ fn undo_after_a_commit_takes_it_back_and_leaves_what_a_person_changed() {
     assert_eq!(project.run_git(&["status", "--porcelain"]), "");
 
     assert_eq!(project.qwen(&["apply", &result]).code, 0);
+    let delivered = project.read("a.txt");
     write(&project, "a.txt", "by a person\n");
     let left = project.qwen(&["undo"]);
     assert_eq!(left.code, 63);
     assert!(left.stdout.contains("  a.txt  kept, changed since the run\n"), "{}", left.stdout);
     assert_eq!(project.read("a.txt"), "by a person\n");
+
+    // What was kept is taken back once it is as the delivery left it.
+    write(&project, "a.txt", &delivered);
+    let rest = project.qwen(&["undo"]);
+    assert!(rest.code == 0 && rest.stdout.contains("1 file restored"), "{}", rest.stdout);
+    assert_eq!(project.run_git(&["status", "--porcelain"]), "");
+    let last = project.qwen(&["undo"]);
+    assert!(
+        last.stdout.contains("is already undone") && last.stdout.contains("--no-undo leave none"),
+        "{}",
+        last.stdout
+    );
 }
 
 #[test]

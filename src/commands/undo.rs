@@ -131,11 +131,16 @@ fn shown(told: Told, was_undone: bool, others: bool, format: Format, look: &Appe
             let untidy =
                 untidy.iter().map(|path| format!("restored, but cannot remove {path}; run `qwen undo` to try again"));
             let warnings = warnings.iter().map(|warning| format!("warning: {warning}"));
+            // Another run may have come later.
+            let last = match was_undone {
+                true => "it is the last run here with an undo record: --branch and --no-undo leave none".to_owned(),
+                false => format!("run {run_id}"),
+            };
             let ended = Ended {
                 mark: if is_whole { Mark::Good } else { Mark::Partly },
                 headline,
                 files: restored.chain(kept).collect(),
-                notes: untidy.chain(warnings).chain((!was_undone).then(|| format!("run {run_id}"))).collect(),
+                notes: untidy.chain(warnings).chain(std::iter::once(last)).collect(),
                 next: others.then(|| ("earlier runs", "qwen undo --list".to_owned())).into_iter().collect(),
             };
             ended.text(look)

@@ -86,7 +86,8 @@ impl From<io::Error> for UndoError {
     }
 }
 
-/// Restores every file of a record that is still as the run left it; others are not touched, and are named.
+/// Restores every file of a record that is still as the run left it; others are not touched, are named, and stay in the
+/// record.
 ///
 /// All or nothing: the old contents are written next to their targets first, then swapped in, and swapped back if one
 /// of them fails. It may be killed and repeated at any point.
@@ -128,7 +129,14 @@ fn undo_if(
         references::can_undo(commit, root)?;
     }
     restore(root, &tree, &journal, &mut record, &mut report, steps)?;
-    record.state = State::Undone;
+    if report.left_alone.is_empty() {
+        record.state = State::Undone;
+    } else {
+        // What was kept can be undone later, once it is again as the run left it.
+        let is_kept = |path: &RelPath| report.left_alone.contains(path);
+        record.files.retain(|file| journal::path(&file.path).is_ok_and(|path| is_kept(&path)));
+        (record.state, record.commit) = (State::Done, None);
+    }
     if let Err(cause) = journal.write(&record, steps) {
         // The tree is complete; only the record does not say so, and a repetition finds nothing to do.
         return Err(UndoError { cause, half: true });
