@@ -48,6 +48,19 @@ fn explain_says_that_a_policy_of_the_repository_needs_approval() {
 }
 
 #[test]
+fn the_policy_of_the_how_to_works_in_a_clone_that_nobody_has_approved() {
+    let page = include_str!("../docs/how-to/policy-for-my-project.md");
+    let rules = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let replies = [call("edit", json!({"file_path": "src/a.rs", "old_string": "1", "new_string": "2"})), say("Done.")];
+    let project = Project::new().file(".qwen/policy.yaml", rules).file("src/a.rs", "1\n").model(replies).git();
+    let run = project.run(&["--apply", "go"]);
+    assert_eq!((run.code, project.read("src/a.rs").as_str()), (0, "2\n"), "{}", run.stderr);
+    let check = |words: &[&str]| project.qwen(&[&["policy", "check"], words, &["--", "cargo test"]].concat()).code;
+    assert_eq!((check(&[]), check(&["--policy", ".qwen/policy.yaml"])), (60, 0), "named, the file is the operator's");
+    assert_eq!(project.qwen(&["check", "change", "--staged"]).code, 0);
+}
+
+#[test]
 fn init_says_what_is_wrong_with_its_input() {
     let project = Project::new().file("events.jsonl", "{\"event\":\"turn_started\",\"turn\":1}\nnonsense\n");
     let outcome = project.qwen(&["policy", "init", "--from", "events.jsonl"]);

@@ -58,7 +58,9 @@ impl Candidates {
         let mut in_tree = self.in_tree;
         let first = match (self.named, &self.trusted) {
             (Some(named), Some(trusted)) => {
-                narrowing.push(LayerText { standing: Standing::Repository, ..trusted.clone() });
+                // A file that is named does not narrow itself.
+                let other = Some(trusted).filter(|trusted| trusted.text != named.text);
+                narrowing.extend(other.map(|text| LayerText { standing: Standing::Repository, ..text.clone() }));
                 named
             }
             (Some(named), None) => named,
@@ -68,7 +70,8 @@ impl Candidates {
                 None => builtin(mode.unwrap_or(if self.delivers { EDIT } else { "default" }))?,
             },
         };
-        let is_trusted = |text: &String| self.trusted.as_ref().is_some_and(|trusted| trusted.text == *text);
+        let is_trusted =
+            |text: &String| self.trusted.as_ref().is_some_and(|trusted| trusted.text == *text) || first.text == *text;
         if let Some(text) = in_tree.filter(|text| !is_trusted(text) && (is_named || !self.trusts_tree)) {
             match (&self.trusted, self.trusts_tree) {
                 (_, true) => {}

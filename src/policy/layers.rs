@@ -145,8 +145,8 @@ pub fn no_parents(_: Standing, _: &str) -> Result<String, String> {
     Err("files cannot be extended here".to_owned())
 }
 
-/// Reads a text into its layers: one, or under [`Standing::Repository`] one for each file of the `extends` chain, since
-/// parent and child are both asked there.
+/// Reads a text into its layers: one, or under [`Standing::Repository`] one for each file of the `extends` chain and one for
+/// the built-in policy at its end, since parent and child are both asked there.
 pub(crate) fn read(text: &LayerText, parents: Parents<'_>) -> Result<Vec<Layer>, LayerError> {
     read_below(text, parents, 0)
 }
@@ -170,10 +170,8 @@ fn read_below(text: &LayerText, parents: Parents<'_>, depth: usize) -> Result<Ve
         None => return Ok(vec![layer]),
         Some(Extends::Builtin(name)) => {
             let known = builtin::BUILTINS.map(|(name, _)| name);
-            let mut parent = LayerText::builtin(&name)
-                .ok_or_else(|| failed(format!("unknown policy builtin:{name}; known are {}", known.join(", "))))?;
-            parent.standing = text.standing;
-            parent
+            LayerText::builtin(&name)
+                .ok_or_else(|| failed(format!("unknown policy builtin:{name}; known are {}", known.join(", "))))?
         }
         Some(Extends::File { file, sha256 }) => {
             let content =
@@ -189,6 +187,8 @@ fn read_below(text: &LayerText, parents: Parents<'_>, depth: usize) -> Result<Ve
         }
     };
     let mut above = read_below(&parent, parents, depth + 1)?;
+    // A built-in policy is one layer, whoever names it; what it extends is no policy of the repository's.
+    above.iter_mut().for_each(|layer| layer.origin.standing = text.standing);
     match text.standing {
         Standing::Operator => {
             let parent = above.pop().expect("an operator's text is one layer");
@@ -425,6 +425,15 @@ mod tests {
     fn a_repositorys_parent_and_child_are_both_asked() {
         let child = text("repo.yaml", "extends: builtin:read-only\ntools: {allow: [edit]}", Standing::Repository);
         assert_eq!(read(&child, &no_parents).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_built_in_parent_is_one_layer_with_all_that_it_extends() {
+        let child = text("repo.yaml", "extends: builtin:edit", Standing::Repository);
+        let first = LayerText::builtin("edit").unwrap();
+        let both = Policy::new(&first, &[child], &no_parents).unwrap();
+        assert!(!both.denies_tool("edit") && both.changes().allow.contains(&Delivery::Apply));
+        assert_eq!(both.facts().layers, ["builtin:edit", "builtin:edit", "repo.yaml"]);
     }
 
     #[test]

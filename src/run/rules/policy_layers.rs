@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::bounded;
 use crate::policy::Facts;
 use crate::policy::choose::{Candidates, REPOSITORY, Selection};
-use crate::policy::layers::{LayerText, Standing};
+use crate::policy::layers::{LayerError, LayerText, Parents, Standing, no_parents};
 use crate::policy::lists::ToolLists;
 use crate::policy::own_files;
 use crate::policy::{Policy, check};
@@ -115,17 +115,28 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<PolicySelection, Failure> {
     };
     let policy = Policy::new(&first, &narrowing, &parents).map_err(|error| PolicyError::Layers(error.into()))?;
     let policy = sources.lists.apply(&policy).for_workspace(&Disk, sources.top);
-    let open = LayerText::builtin("open").expect("it is a built-in policy");
-    let alone = |text: &LayerText| match text.name == machine {
-        // The machine's policy only ever narrows: alone it would allow nothing.
-        true => Policy::new(&open, std::slice::from_ref(text), &parents),
-        false => Policy::new(text, &[], &parents),
-    };
     let files = std::iter::once(&first).chain(&narrowing).filter(|text| text.is_file());
-    let tested: Result<Vec<Policy>, _> = files.map(alone).collect();
+    let tested: Result<Vec<Policy>, _> = files.map(|text| alone(text, &machine, &parents)).collect();
     let tested = tested.map_err(|error| PolicyError::Alone(error.into()))?;
     let from_file = first.is_file();
     Ok(PolicySelection { policy, warnings, from_file, tested, folder })
+}
+
+/// Makes a policy of one file, for its tests: they say what it does where it grants, as `qwen policy test` does.
+fn alone(text: &LayerText, machine: &str, parents: Parents<'_>) -> Result<Policy, LayerError> {
+    if text.name == machine {
+        // The machine's policy only ever narrows: alone it would allow nothing.
+        let open = LayerText::builtin("open").expect("it is a built-in policy");
+        return Policy::new(&open, std::slice::from_ref(text), parents);
+    }
+    match text.standing {
+        Standing::Operator => Policy::new(text, &[], parents),
+        // On a repository's word no file is read as an operator's is.
+        Standing::Repository => {
+            let granting = LayerText { standing: Standing::Operator, ..text.clone() };
+            Policy::new(&granting, &[], &no_parents).or_else(|_| Policy::new(text, &[], parents))
+        }
+    }
 }
 
 /// Reads a file that a flag or variable names. A file of a checkout under review is read from the trusted commit; if
