@@ -31,7 +31,7 @@ const LAUNCHERS: [Launcher; 8] = [
     Launcher { names: "pnpm yarn yarnpkg bun", subcommands: "", files: "", places: NODE },
     Launcher {
         names: "uv",
-        subcommands: "run tree version export",
+        subcommands: "run tree version export list show freeze check",
         files: "pyproject.toml uv.toml .python-version",
         places: PYTHON,
     },
@@ -43,7 +43,7 @@ const LAUNCHERS: [Launcher; 8] = [
     },
     Launcher {
         names: "pdm pipenv poetry rye",
-        subcommands: "run",
+        subcommands: "run list show graph check info env version",
         files: "pyproject.toml Pipfile poetry.toml pdm.toml",
         places: PYTHON,
     },
@@ -106,15 +106,22 @@ pub(super) fn asked_first(words: &[Word], folders: &[RelPath]) -> Vec<RelPath> {
     let mut asked: Vec<RelPath> = Vec::new();
     for folder in folders.iter().flat_map(|folder| moved(words, folder)).flat_map(|folder| above(&folder)) {
         asked.extend(launcher.files.split_whitespace().filter_map(|file| folder.join(file)));
-        let places = launcher.places.split_whitespace().filter_map(|place| folder.join(place));
+        let places = places_of(launcher.places).filter_map(|place| folder.join(place));
         asked.extend(
             places.flat_map(|place| names.iter().filter_map(|name| place.join(&name.text)).collect::<Vec<_>>()),
         );
+        // The environment's own interpreter is asked as well.
+        let interpreters = places_of(PYTHON).filter(|_| launcher.places == PYTHON);
+        asked.extend(interpreters.filter_map(|place| folder.join(place)?.join("python")));
         // A package may be named in the place of its program, with a version or a scope: all packages count.
         let is_package = launcher.places == NODE && !launcher.files.is_empty();
         asked.extend(folder.join(NODE).filter(|_| is_package));
     }
     asked
+}
+
+fn places_of(places: &'static str) -> impl Iterator<Item = &'static str> {
+    places.split_whitespace()
 }
 
 /// Returns the directory that a command works in, and those that its options name.
@@ -208,8 +215,10 @@ mod tests {
         assert_eq!(asked(&["npm", "--silent", "exec", "eslint"], "").len(), 3);
         assert_eq!(asked(&["pnpm", "test"], ""), ["node_modules/.bin/test"]);
         assert!(asked(&["pnpm", "--dir=a", "eslint"], "").contains(&"a/node_modules/.bin/eslint".to_owned()));
-        assert_eq!(asked(&["pdm", "run", "ruff"], "a").len(), 12);
-        assert_eq!(asked(&["hatch", "fmt", "--check"], ""), ["pyproject.toml", "hatch.toml"]);
+        assert_eq!(asked(&["pdm", "run", "ruff"], "a").len(), 16);
+        assert!(asked(&["pdm", "list"], "").contains(&".venv/bin/python".to_owned()));
+        let fmt = ["pyproject.toml", "hatch.toml", ".venv/bin/python", "venv/bin/python"];
+        assert_eq!(asked(&["hatch", "fmt", "--check"], ""), fmt);
         assert!(asked(&["yarn", "eslint", "."], "").contains(&"node_modules/.bin/eslint".to_owned()));
         assert!(asked(&["uv", "lock"], "").is_empty());
         assert!(asked(&["npm", "test"], "a").is_empty());

@@ -201,7 +201,11 @@ impl PathRules<'_> {
         let (_, place) = self.inside(folder, path)?;
         let shown = path.to_string_lossy();
         match place {
-            Place::Workspace(path) => self.write_denied(&path, &shown).map_or(Ok(()), Err),
+            Place::Workspace(path) => {
+                // A rule may deny all that is in it and not the directory itself.
+                let inner = || path.child("file").and_then(|inner| self.write_denied(&inner, &shown));
+                self.write_denied(&path, &shown).or_else(inner).map_or(Ok(()), Err)
+            }
             Place::Included(_) | Place::Outputs(_) => Err(self.outside(&shown)),
         }
     }

@@ -280,9 +280,9 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A file that is read; `-` is the standard input.
+    /// A file that is read; `-` is the standard input, and `/dev/null` has nothing.
     pub(crate) fn read(&mut self, word: &Word) {
-        if word.text != "-" {
+        if word.text != "-" && word.text != "/dev/null" {
             self.effect(Effect::Read, word);
         }
     }
@@ -295,6 +295,10 @@ impl<'a> Call<'a> {
 
     /// A file that is written; a word that is not known becomes one that no rule allows.
     pub(crate) fn write(&mut self, word: &Word) {
+        // What others do to it may put a file into its place.
+        if word.literal && word.text == "/dev/null" && self.name == "tee" {
+            return;
+        }
         self.out.writes = true;
         self.out.effects.push(Effect::Write(if word.literal { word.text.clone() } else { String::new() }));
     }

@@ -14,6 +14,9 @@ use crate::policy::names::{base_name, named};
 use crate::policy::paths::{Place, walk};
 
 /// Options of test runners whose value is the name of a test or a group of tests.
+const TAKE_NAMES: &str = "--grep --testNamePattern --test-name-pattern";
+
+/// The same, and options that mean a tag to some.
 const TAKE_TAGS: &str = "-t --tag --tags -g --grep --testNamePattern --test-name-pattern --group --exclude-group --exclude-tag --exclude-tags";
 
 /// What an address begins with, where a path would be meant otherwise.
@@ -23,6 +26,12 @@ const SCHEMES: [&str; 11] = ["data", "npm", "jsr", "file", "blob", "http", "http
 pub(crate) fn is_address(text: &str) -> bool {
     let known = |scheme: &str| SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme));
     text.split_once(':').is_some_and(|(scheme, rest)| rest.starts_with("//") || known(scheme))
+}
+
+/// Tells whether a word is an address of something that is not on this machine's disk.
+fn is_web(text: &str) -> bool {
+    const WEB: [&str; 8] = ["http", "https", "ws", "wss", "ftp", "ssh", "redis", "postgres"];
+    text.split_once("://").is_some_and(|(scheme, _)| WEB.iter().any(|web| web.eq_ignore_ascii_case(scheme)))
 }
 
 impl Call<'_> {
@@ -169,14 +178,18 @@ impl Call<'_> {
         let rules: Vec<&str> = words.iter().filter_map(|word| word.text.strip_prefix("--rule=")).chain(apart).collect();
         super::build::eslint_rules(self, &rules)?;
         super::build::refuse_shell_text(self, words)?;
-        let mut takes_tag = false;
+        let mut before = "";
         for word in words {
             let plain =
                 |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
-            if !(takes_tag && word.literal && word.text.strip_prefix('@').is_some_and(plain)) {
+            let is_tag = || named(TAKE_TAGS, before) && word.text.strip_prefix('@').is_some_and(plain);
+            // The name of a test may begin as a path does; no file has a name with a blank that is looked for by accident.
+            let has_blank = named(TAKE_TAGS, before) && word.text.contains(' ');
+            let is_name = || (named(TAKE_NAMES, before) || has_blank) && word.text.starts_with('/');
+            if !(word.literal && (is_tag() || is_name())) {
                 self.passed(word)?;
             }
-            takes_tag = word.literal && named(TAKE_TAGS, &word.text);
+            before = if word.literal { &word.text } else { "" };
         }
         Ok(())
     }
@@ -217,10 +230,17 @@ impl Call<'_> {
                 None => option.find(['/', '.', '~']).map_or("", |at| &option[at..]),
             },
         };
-        let leads = value.contains('/') || value.starts_with(['.', '~']) || self.is_file(value);
-        if leads && !value.contains("://") && !value.chars().any(char::is_control) {
-            self.out.effects.push(Effect::Read(value.to_owned()));
+        if is_web(value) || value.chars().any(char::is_control) {
+            return;
         }
+        let leads = value.contains('/') || value.starts_with(['.', '~']) || self.is_file(value);
+        let mut paths: Vec<&str> = leads.then_some(value).into_iter().collect();
+        // An address of a file, and a list of several.
+        let parts = value.split(|c: char| ",:;={}[]()'\"".contains(c));
+        let leads_out = |part: &&str| part.starts_with(['/', '~']) || part.starts_with("..") || self.is_unread(part);
+        paths.extend(parts.filter(|part| *part != value).filter(leads_out));
+        let reads: Vec<Effect> = paths.into_iter().map(|path| Effect::Read(path.to_owned())).collect();
+        self.out.effects.extend(reads);
     }
 
     /// Notes a dotted name, of a module or of what is in it, as the files and directories that it may stand for.
@@ -239,9 +259,14 @@ impl Call<'_> {
 
     // Whether a bare word is the name of a file, or of one that would never be read.
     fn is_file(&self, word: &str) -> bool {
+        !word.is_empty() && (self.is_unread(word) || matches!(self.node(word), Ok(Some(_))))
+    }
+
+    // Whether it is the name of a file that may not be read.
+    fn is_unread(&self, word: &str) -> bool {
         let denied =
             |folder: &RelPath| folder.join(word).is_some_and(|path| self.cx.paths.read_denied(&path, word).is_some());
-        !word.is_empty() && (self.cx.folders.iter().any(denied) || matches!(self.node(word), Ok(Some(_))))
+        !word.is_empty() && self.cx.folders.iter().any(denied)
     }
 
     pub(super) fn behind_dashes(&mut self, table: &Table, words: &[Word]) -> Result<(), Denial> {
@@ -297,6 +322,17 @@ impl Call<'_> {
         }
         self.leads_to(&word.text);
         Ok(())
+    }
+
+    /// Refuses another file of rules than the one that would be taken anyway; a rule of an operator names the option itself.
+    pub(super) fn only_own_file(&self, option: &str, names: &[&str]) -> Result<(), Denial> {
+        match self.values(option).into_iter().find(|file| !names.contains(&file.text.as_str())) {
+            Some(file) if self.everyday => {
+                let denial = self.deny(format!("`{}` is not the file that it takes by itself", file.text));
+                Err(denial.hint(format!("leave `{option}` out")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A denial of code that no rule can examine.

@@ -11,7 +11,7 @@ pub(super) const TABLES: &[Table] = &[
             -Dsurefire.rerunFailingTestsCount=D -Dsurefire.skipAfterFailureCount=D -Dmaven.javadoc.skip=?D -Dmaven.source.skip=?D -Dcheckstyle.skip=?D -Dspotbugs.skip=?D -Dpmd.skip=?D -Dcpd.skip=?D -Djacoco.skip=?D -Denforcer.skip=?D -Drat.skip=?D -Dspotless.check.skip=?D \
             -Dspotless.apply.skip=?D -Dlicense.skip=?D -Dfmt.skip=?D -Dstyle.color=D -Dgroups=D -DexcludedGroups=D -Dtests=D -DtrimStackTrace=D -Dmaven.test.failure.ignore=?D -Dmaven.wagon.http.retryHandler.count=D -Dquick=?D -Dfast=?D -Dci=?D -Dparallel=D -DforkCount=D -DreuseForks=D -Dverbose=?D -Dincludes=D -Dscope=D -Dmaven.compiler.release=D \
             -Dorg.slf4j.simpleLogger.log.org.apache.maven.cli.transfer.Slf4jMavenTransferListener=D -Dorg.slf4j.simpleLogger.defaultLogLevel=D \
-            !-f,--file=R !-s,--settings=R !-gs,--global-settings=R !-t,--toolchains=R !-gt=R !-D,--define=P !-b=P !-ep=P !-emp=P !--raw-streams",
+            ~-f,--file=R !-s,--settings=R !-gs,--global-settings=R !-t,--toolchains=R !-gt=R !-D,--define=P !-b=P !-ep=P !-emp=P !--raw-streams",
         style: Style::SingleDash,
         special: Some(maven),
         ..TASKS
@@ -21,7 +21,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "-q,--quiet -w,--warn -i,--info -d,--debug -s,--stacktrace -S,--full-stacktrace --offline -v,--version -h,--help --no-daemon --daemon --parallel --no-parallel --build-cache --no-build-cache --continue --no-continue --tests=D -x,--exclude-task=D \
             --rerun-tasks --rerun -m,--dry-run --console=D --warning-mode=D --max-workers=D --configuration-cache --no-configuration-cache --configure-on-demand --no-configure-on-demand --profile --refresh-dependencies -a,--no-rebuild --fail-fast --no-scan --info \
             --status --stop --watch-fs --no-watch-fs --write-locks --configuration=D --dependency=D --all --priority=D --problems-report --no-problems-report \
-            !--scan !-b,--build-file=R !-c,--settings-file=R !$-I,--init-script=R !-p,--project-dir=L !-g,--gradle-user-home=L !--project-cache-dir=I !--include-build=L !-D,--system-prop=P -P,--project-prop=P !-F,--dependency-verification=P !-M,--write-verification-metadata=P !-U,--update-locks=P !-t,--continuous !--gui",
+            !--scan !-b,--build-file=R !-c,--settings-file=R !$-I,--init-script=R ~-p,--project-dir=E !-g,--gradle-user-home=L !--project-cache-dir=I !--include-build=L !-D,--system-prop=P -P,--project-prop=P !-F,--dependency-verification=P !-M,--write-verification-metadata=P !-U,--update-locks=P !-t,--continuous !--gui",
         operands: Operands::Tasks(":"),
         special: Some(gradle),
         ..TASKS
@@ -123,6 +123,7 @@ const CODE: [&str; 9] =
 
 fn maven(call: &mut Call<'_>) -> Result<(), Denial> {
     super::shell_text::refuse_expansions(call)?;
+    call.only_own_file("-f", &["pom.xml"])?;
     if !call.is_open() {
         return call.tasks("", &call.operands.clone());
     }

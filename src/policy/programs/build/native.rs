@@ -7,7 +7,7 @@ use crate::policy::programs::untabled::runs_program;
 
 const MAKE: Table = Table {
     names: "make gmake",
-    options: "-j,--jobs=?D -k,--keep-going -s,--silent,--quiet !-f,--file,--makefile=R ~-C,--directory=E !-I,--include-dir=L !!-E,--eval=D \
+    options: "-j,--jobs=?D -k,--keep-going -s,--silent,--quiet ~-f,--file,--makefile=R ~-C,--directory=E !-I,--include-dir=L !!-E,--eval=D \
         ~-B,--always-make ~-n,--just-print,--dry-run,--recon ~-i,--ignore-errors !-e,--environment-overrides ~-l,--load-average=?D \
         !-o,--old-file=P !-W,--what-if=P ~-q,--question ~-r,--no-builtin-rules !-R,--no-builtin-variables !-t,--touch ~-w,--print-directory \
         ~--no-print-directory !-d !--debug=?P !-p,--print-data-base !-S,--no-keep-going ~--trace ~-O,--output-sync=?D !-L ~-v,--version ~-h,--help \
@@ -26,6 +26,7 @@ fn make(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.values("-f").iter().any(|file| file.text == "-") {
         return Err(Denial::unanalysable("make: rules on its standard input").by("G3"));
     }
+    call.only_own_file("-f", &["Makefile", "makefile", "GNUmakefile"])?;
     if let Some(word) = call.operands.iter().find(|word| !word.literal) {
         return Err(call.deny(format!("the target `{}` is not known", word.text)));
     }

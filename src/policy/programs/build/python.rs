@@ -264,7 +264,7 @@ pub(super) const TABLES: &[Table] = &[
             },
             Table {
                 names: "check show env version lock graph verify list info",
-                options: "--tree --latest -l --outdated -o --top-level -T --no-dev --only=D --with=D --without=D -s,--short --lock --strict --check -q --json --info -p,--path -a,--all --no-interaction -n --no-update --dry-run --venv --where --bare",
+                options: "--tree --latest -l --outdated -o --top-level -T --no-dev --only=D --with=D --without=D -s,--short --lock --strict --check -q --json --info --path -a,--all --no-interaction -n --no-update --dry-run --venv --where --bare !-p,--project=L",
                 operands: Operands::Data,
                 ..TOOL
             },
@@ -404,6 +404,13 @@ fn nox(call: &mut Call<'_>) -> Result<(), Denial> {
     if let Some(word) = call.values("-k").iter().find(|word| !plain(word)) {
         let denial = Denial::unanalysable(format!("nox: `{}` is evaluated as Python", word.text)).by("G3");
         return Err(denial.hint("write names with `and` and `or`, or choose sessions by `-s`"));
+    }
+    // Each word stands for the sessions whose names have it as a part.
+    let is_part = |term: &str| PUBLISHES.split(' ').any(|risk| risk.contains(term));
+    let chooses = |word: &Word| word.text.split_whitespace().any(|term| !named("and or not", term) && is_part(term));
+    if let Some(word) = call.values("-k").into_iter().find(chooses).filter(|_| !call.is_open()) {
+        let denial = call.deny(format!("`{}` may choose sessions that do more than to build and test", word.text));
+        return Err(denial.hint("choose sessions by `-s`"));
     }
     // What `not` alone leaves is known to nobody.
     let is_open = |all: &str| all.split(" and ").all(|term| term.trim_start().starts_with("not "));

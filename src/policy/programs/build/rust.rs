@@ -76,6 +76,7 @@ const CARGO: Table = Table {
         Table {
             names: "tarpaulin",
             options: concat!(
+                "!-r,--root=O -i,--ignored -f,--forward ",
                 cargo_options!(),
                 " -o,--out=+{Xml|Html|Lcov|Json|Stdout|xml|html|lcov|json|stdout} --output-dir=O --engine={auto|ptrace|llvm} --timeout=D --exclude-files=D \
                 --include-files=D --ignore-tests --include-tests --skip-clean --force-clean --fail-under=D --line --branch --count --run-types=D \
