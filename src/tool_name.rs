@@ -286,7 +286,7 @@ fn shown(called: &str) -> String {
 }
 
 /// Counts insertions, deletions, replacements and swaps of neighbours.
-fn distance(a: &[char], b: &[char]) -> usize {
+pub(crate) fn distance(a: &[char], b: &[char]) -> usize {
     let width = b.len() + 1;
     let mut table = vec![0; (a.len() + 1) * width];
     for (at, cell) in table.iter_mut().take(width).enumerate() {

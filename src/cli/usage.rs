@@ -13,6 +13,7 @@ use crate::emit::Format;
 use crate::emit::safe::escape;
 use crate::event::{RunError, RunFinished};
 use crate::exit::Exit;
+use crate::tool_name::distance;
 
 /// Why there is nothing to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,7 +178,9 @@ fn instead_of_verb(arguments: &[OsString]) -> Option<&'static str> {
 /// Refuses a command of Qwen Code as the prompt: it would be sent to the model as text.
 fn no_command_of_qwen_code(run: &RunArgs, arguments: &[OsString]) -> Result<(), (String, String)> {
     let Some(first) = run.input.words.first().filter(|first| !is_literal(arguments, first)) else { return Ok(()) };
-    let Some((name, instead)) = OTHERS.iter().find(|(name, _)| name == first) else { return Ok(()) };
+    let Some((name, instead)) = OTHERS.iter().find(|(name, _)| name == first) else {
+        return misspelt_command(run);
+    };
     Err((
         format!("`qwen {name}` is a command of Qwen Code that does not exist here"),
         format!("{instead}; for a prompt that begins with this word: -p '{name} …'"),
@@ -262,6 +265,28 @@ fn command_behind_flags(run: &mut RunArgs, arguments: &[OsString]) -> Result<(),
     ))
 }
 
+/// Refuses a word that is nearly a command, alone or before a verb of that command: as a prompt it would cost money.
+fn misspelt_command(run: &RunArgs) -> Result<(), (String, String)> {
+    let (first, second) = match run.input.words.as_slice() {
+        [first] => (first, None),
+        [first, second, ..] => (first, Some(second)),
+        [] => return Ok(()),
+    };
+    let letters = |word: &str| word.chars().take(20).collect::<Vec<_>>();
+    let cli = Cli::command();
+    let is_meant = |command: &&clap::Command| {
+        let is_near = command.get_name().len() > 3 && distance(&letters(command.get_name()), &letters(first)) == 1;
+        is_near && second.is_none_or(|verb| command.find_subcommand(verb).is_some())
+    };
+    match cli.get_subcommands().find(is_meant) {
+        None => Ok(()),
+        Some(command) => Err((
+            format!("unknown command `{}`", escape(first)),
+            format!("a similar command is `{}`; as a prompt: qwen -p '{} …'", command.get_name(), escape(first)),
+        )),
+    }
+}
+
 /// Returns the last value of a flag in arguments that may not parse.
 fn last_value(arguments: &[OsString], short: &str, long: &str) -> Option<String> {
     let mut found = None;
@@ -333,6 +358,19 @@ mod tests {
         assert_eq!(ok("-p update").run.input.prompt.as_deref(), Some("update"));
         assert_eq!(ok("-- update it").run.input.words, ["update", "it"]);
         assert_eq!(ok("please update").run.input.words, ["please", "update"]);
+    }
+
+    #[test]
+    fn a_misspelt_command_is_no_prompt() {
+        for (arguments, meant) in
+            [("undoo", "undo"), ("polcy check", "policy"), ("aply", "apply"), ("-y doctr", "doctor")]
+        {
+            assert!(wrong(arguments).1.contains(&format!("`{meant}`")), "{arguments}");
+        }
+        assert_eq!(ok("-p undoo").run.input.prompt.as_deref(), Some("undoo"));
+        for fine in ["-- undoo", "look at a.rs", "patch it", "fix"] {
+            assert!(!ok(fine).run.input.words.is_empty(), "{fine}");
+        }
     }
 
     #[test]

@@ -22,8 +22,13 @@ pub enum ConnectError {
         cause: std::io::Error,
     },
     /// The certificates are not there.
-    #[error("cannot read --ca-file {0}: not a file")]
-    CaFile(String),
+    #[error("--ca-file {path}: {why}")]
+    CaFile {
+        /// The file.
+        path: String,
+        /// Why.
+        why: String,
+    },
     /// A script of answers is wrong.
     #[error("{path}: {why}")]
     Script {
@@ -71,7 +76,7 @@ impl CliError for ConnectError {
         match self {
             ConnectError::Key(error) => error.exit,
             ConnectError::KeyFile { .. } => Exit::Auth,
-            ConnectError::CaFile(_) => Exit::Config,
+            ConnectError::CaFile { .. } => Exit::Config,
             ConnectError::Edited { .. } => Exit::Replay,
             ConnectError::Script { .. } | ConnectError::Replay { .. } | ConnectError::Recording { .. } => Exit::Input,
             ConnectError::Unnamed(error) => match &error.class {
@@ -89,7 +94,7 @@ impl CliError for ConnectError {
         match self {
             ConnectError::Key(error) => Some(&*error.hint),
             ConnectError::KeyFile { .. } => Some("write the key into it"),
-            ConnectError::CaFile(_) => Some("name a PEM file"),
+            ConnectError::CaFile { .. } => Some("name a file of certificates in PEM form"),
             ConnectError::Script { .. } => Some("correct the script"),
             ConnectError::Replay { .. } => Some("name a file that --record wrote"),
             ConnectError::Recording { .. } | ConnectError::Edited { .. } => Some("record it again with --record"),

@@ -355,7 +355,7 @@ fn a_model_is_missing_with_these_words() {
     insta::assert_snapshot!(listed(&[
         &ConnectError::Key(key),
         &ConnectError::KeyFile { path: text("key"), cause: io() },
-        &ConnectError::CaFile(text("ca.pem")),
+        &ConnectError::CaFile { path: text("ca.pem"), why: text("it contains no certificate") },
         &ConnectError::Script { path: text("s.json"), why: text("why") },
         &ConnectError::Replay { path: text("c.jsonl"), cause: io() },
         &ConnectError::Recording { path: text("c.jsonl"), why: text("why") },
@@ -368,8 +368,8 @@ fn a_model_is_missing_with_these_words() {
       set one
     41 auth: --api-key-file key: not found
       write the key into it
-    52 config: cannot read --ca-file ca.pem: not a file
-      name a PEM file
+    52 config: --ca-file ca.pem: it contains no certificate
+      name a file of certificates in PEM form
     42 input: s.json: why
       correct the script
     42 input: --replay c.jsonl: not found

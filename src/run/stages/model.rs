@@ -17,6 +17,7 @@ use crate::model::canonical::Masks;
 use crate::model::cassette::{CassetteError, Header, Player};
 use crate::model::client::Client;
 use crate::model::config::{ClientConfig, Proxies, Sampling, TextToolsMode};
+use crate::model::trust;
 use crate::policy::redact;
 use crate::secret::Secret;
 use crate::settings::keys::{self, EndpointOptions};
@@ -441,9 +442,10 @@ fn connection(
     config.connection.ca_files = environment.value("SSL_CERT_FILE").map(Into::into).into_iter().collect();
     if let Some(file) = &flags.ca_file {
         let file = environment.cwd.join(file);
-        if !file.is_file() {
-            return Err(ConnectError::CaFile(file.display().to_string()));
-        }
+        let read = trust::read_certificates(&file);
+        let none = "it contains no certificate".to_owned();
+        read.and_then(|found| if found.is_empty() { Err(none) } else { Ok(()) })
+            .map_err(|why| ConnectError::CaFile { path: file.display().to_string(), why })?;
         config.connection.ca_files.push(file);
     }
     let variable = |upper: &str| environment.value(&upper.to_lowercase()).or_else(|| environment.value(upper));
