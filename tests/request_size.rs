@@ -59,7 +59,6 @@ fn the_first_request_is_this_one() {
     <function=read_many_files> with paths (string[]): Read several files at once.
     <function=run_shell_command> with command: Run a bash command in the workspace. No terminal, no input.
     <function=search_file_content> with pattern: Search the lines of files with a regex.
-    <function=todo_write> with todos (object[]): Replace your to-do list. For tasks of many steps.
     <function=write_file> with file_path, content: Create a file, or replace all of it. Use edit to change a part.
 
     Calls are written like this. Values are raw text: no quotes, no escapes.
@@ -67,11 +66,11 @@ fn the_first_request_is_this_one() {
     <tool_call>
     <function=write_file>
     <parameter=file_path>
-    notes.txt
+    poem.txt
     </parameter>
     <parameter=content>
-    first line
-    second line
+    a heron waits
+    a kettle sings
     </parameter>
     </function>
     </tool_call>
@@ -79,13 +78,13 @@ fn the_first_request_is_this_one() {
     <tool_call>
     <function=edit>
     <parameter=file_path>
-    notes.txt
+    poem.txt
     </parameter>
     <parameter=old_string>
-    second line
+    a kettle sings
     </parameter>
     <parameter=new_string>
-    last line
+    a teapot sings
     </parameter>
     </function>
     </tool_call>

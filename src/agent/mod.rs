@@ -115,7 +115,12 @@ struct Said {
     reprompted: bool,
     /// Its answer only repeated itself.
     repetition: bool,
+    /// What it said that may be calls in tags which are not read.
+    in_tags: Vec<String>,
 }
+
+/// How often a model is told of calls in tags that are not read.
+const MOST_IN_TAGS: usize = 2;
 
 /// A question about the changes, which is asked once and answered in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -336,7 +341,9 @@ impl<'a> Agent<'a> {
     /// Handles a turn without calls: it is the answer, or a reason to ask once more.
     fn without_calls(&mut self, turn: Turn) -> Result<TurnOutcome, Stopped> {
         let text = turn.message.text.trim().to_owned();
-        if let Some(problem) = unread_call::broken_call(&turn.message.text, &self.tools, self.calls_natively) {
+        if let Some(problem) = unread_call::broken_call(&turn.message.text, &self.tools, self.calls_natively)
+            .or_else(|| self.in_other_tags(&text))
+        {
             self.transcript.turn(turn.message, Vec::new());
             let named = self.tools.specs().iter().find(|tool| problem.contains(&format!("`{}`", tool.name)));
             let is_answer = named.is_some_and(|tool| tool.name == ToolId::StructuredOutput.name());
@@ -347,8 +354,11 @@ impl<'a> Agent<'a> {
             return Ok(if is_answer { TurnOutcome::Misfit(problem) } else { TurnOutcome::Continue });
         }
         let after = prompted::after_responses(CallsOutcome::Succeeded, self.options.question.as_deref());
-        let is_echo = echo::is_echo(&text, &[self.options.instructions, prompted::ENDING, &after])
-            || (!self.calls_natively && prompted::tells_example(&text, &self.options.task.text));
+        let is_echo = echo::is_echo(&text, &[self.options.instructions, prompted::ENDING, &after]);
+        // It may have read these lines somewhere: then it says so again.
+        let tells_example =
+            !self.said.reprompted && self.model.text_tools() && prompted::tells_example(&text, &self.options.task.text);
+        let is_echo = is_echo || tells_example;
         let is_task = !self.invoker.has_changes() && echo::repeats_task(&text, &self.options.task.text);
         if text.is_empty() || is_echo || is_task {
             if self.said.reprompted {
@@ -388,6 +398,17 @@ impl<'a> Agent<'a> {
             Some((answer, calls)) if self.account.tool_calls() == calls => Ok(TurnOutcome::Answer(answer)),
             _ => Ok(TurnOutcome::Answer(text)),
         }
+    }
+
+    /// Says what is wrong with calls in tags that are not read; an answer that comes again as it was is one.
+    fn in_other_tags(&mut self, text: &str) -> Option<String> {
+        let is_again = self.said.in_tags.iter().any(|said| said == text) || self.said.in_tags.len() == MOST_IN_TAGS;
+        if self.calls_natively || is_again {
+            return None;
+        }
+        let problem = unread_call::call_in_other_tags(text, &self.tools)?;
+        self.said.in_tags.push(text.to_owned());
+        Some(problem)
     }
 
     /// Returns what the model is asked about an answer before it counts: each thing once.

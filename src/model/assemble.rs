@@ -205,7 +205,11 @@ impl Assembler {
 
     /// Tells whether nothing more counts: `[DONE]` came, a cap was broken, or the answer only repeats itself.
     pub fn done(&self) -> bool {
-        self.seen.is_done || self.seen.is_too_large || self.slots.too_large || self.watch.found.is_some()
+        self.seen.is_done
+            || self.seen.is_too_large
+            || self.slots.too_large
+            || self.watch.found.is_some()
+            || self.watch.circle.is_some()
     }
 
     /// Returns what arrived so far, where no more of it is wanted.

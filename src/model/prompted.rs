@@ -1,6 +1,6 @@
 //! Describes tools in the prompt, for servers and models without the `tools` parameter.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Arguments, ToolCall, ToolSpec};
 use crate::tool_name::ToolId;
@@ -15,7 +15,8 @@ pub fn describe(tools: &[ToolSpec]) -> String {
         return String::new();
     }
     let mut text = "# Tools\n\nTools run on the user's machine when you write a call.\n".to_owned();
-    for tool in tools {
+    // A list of tasks leads small models away from the task.
+    for tool in tools.iter().filter(|tool| tool.name != ToolId::TodoWrite.name() || tools.len() == 1) {
         // Written like a function, it would be called like one.
         text.push_str(&format!("\n<function={}>", tool.name));
         let parameters = parameters(tool);
@@ -52,6 +53,27 @@ const EXAMPLE_LINES: [&str; 3] = ["a heron waits", "a kettle sings", "a teapot s
 /// Tells whether an answer speaks of what the examples write, and the task does not.
 pub fn tells_example(answer: &str, task: &str) -> bool {
     EXAMPLE_LINES.iter().any(|line| answer.contains(line) && !task.contains(line))
+}
+
+/// What a model is told that calls what an example calls: small models copy one when they do not know what to do.
+pub const EXAMPLE_CALLED: &str =
+    "This call only shows how calls are written, and was not run. Call what the task needs.";
+
+/// Tells whether the texts of a call are those of an example.
+pub fn is_example(arguments: &Map<String, Value>) -> bool {
+    let texts = ["content", "old_string", "new_string"].map(|name| arguments.get(name).and_then(Value::as_str));
+    let mut lines = texts.into_iter().flatten().flat_map(|text| text.trim().lines()).peekable();
+    lines.peek().is_some() && lines.all(|line| EXAMPLE_LINES.contains(&line.trim()))
+}
+
+/// Returns the file that a call names, also one whose arguments cannot be read.
+pub fn path_in(call: &ToolCall) -> Option<String> {
+    let raw = match &call.arguments {
+        Arguments::Object(arguments) => return arguments.get("file_path")?.as_str().map(str::to_owned),
+        Arguments::Incomplete { raw } | Arguments::Invalid { raw, .. } => raw,
+    };
+    let path = raw.split_once("<parameter=file_path>")?.1.split_once("</parameter>")?.0.trim();
+    (!path.is_empty() && !path.contains('\n')).then(|| path.to_owned())
 }
 
 /// Returns examples of what small models get wrong without one: several parameters, and values of several lines.

@@ -25,6 +25,9 @@ const LEAST_CALLS: usize = 512;
 /// How often a unit must have come again.
 const TIMES: usize = 3;
 
+/// What ends a call that is written as text.
+const END_OF_CALL: &str = "</function>";
+
 /// The longest token that is a word; beyond it is encoded data.
 const MAX_WORD: usize = 30;
 
@@ -178,6 +181,21 @@ pub(super) struct Watch {
     arguments: Option<Repetition>,
     /// How much of the text and of the reasoning to keep, once something repeats itself.
     pub(super) found: Option<(Option<usize>, Option<usize>)>,
+    /// How much of the text to keep, once its calls go round in a circle.
+    pub(super) circle: Option<usize>,
+}
+
+/// Returns where the calls that end a text begin to go round in a circle: two in a row came before, one behind the other.
+fn circle(text: &str, from: usize) -> Option<usize> {
+    let mut at = from;
+    let mut calls: Vec<(usize, &str)> = Vec::new();
+    for call in text[from..].split_inclusive(END_OF_CALL) {
+        calls.extend((!call.trim().is_empty()).then(|| (at, call.trim())));
+        at += call.len();
+    }
+    let [.., (begin, first), (_, second)] = calls[..] else { return None };
+    let came = calls[..calls.len() - 1].windows(2).any(|pair| pair[0].1 == first && pair[1].1 == second);
+    came.then_some(begin)
 }
 
 impl Watch {
@@ -204,6 +222,9 @@ impl Watch {
             }
         }
         self.looked = self.looked.max(all);
+        if let Some(at) = may_be_call.filter(|_| text.trim_end().ends_with(END_OF_CALL)) {
+            self.circle = self.circle.or_else(|| circle(text, at));
+        }
     }
 
     pub(super) fn reasoning(&mut self, added: &str) {
@@ -252,6 +273,18 @@ mod tests {
             assert!(noticed.is_none_or(|at| at <= most), "{noticed:?} of {unit}");
         }
         assert!(cut(&"!".repeat(20 << 10), Place::Text).is_some());
+    }
+
+    #[test]
+    fn calls_go_round_in_a_circle_when_two_in_a_row_come_again() {
+        let call = |name: &str| format!("<function={name}>\n</function>\n");
+        let calls = |names: &str| names.chars().map(|name| call(&name.to_string())).collect::<String>();
+        let begins = |names: &str| circle(calls(names).trim_end(), 0).map(|at| (at + 1) / call("a").len());
+        assert_eq!(begins("abcab"), Some(3));
+        assert_eq!(begins("aaa"), Some(1));
+        for fine in ["a", "ab", "aa", "abca", "abcb", "tatbtc"] {
+            assert_eq!(begins(fine), None, "{fine}");
+        }
     }
 
     #[test]

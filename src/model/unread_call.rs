@@ -38,17 +38,22 @@ pub fn broken_call(text: &str, tools: &ToolSet, calls_natively: bool) -> Option<
         (rest.ends_with(')') && tools.exact(name).is_some())
             .then(|| format!("the call of `{name}` was not run: this is not how a call is written"))
     };
-    let in_other_tags = || {
-        let name = other_tags(text, tools)?;
-        Some(format!("the call of `{name}` was not run: this is not how a call is written"))
-    };
     problem
-        .or_else(|| if calls_natively { None } else { misplaced().or_else(as_code).or_else(in_other_tags) })
+        .or_else(|| if calls_natively { None } else { misplaced().or_else(as_code) })
         .map(|problem| format!("{problem}\nWrite the whole call again, and nothing after it."))
 }
 
-/// Returns the tool of a call in tags that belong to no format which is read, such as `<invoke name="NAME">`,
-/// `<function>NAME</function>` or `<NAME>…</NAME>`: they begin a line outside of fences, and the message ends in a tag.
+/// Says of a message what is wrong with calls in tags that belong to no format which is read, such as `<invoke name="NAME">`,
+/// `<function>NAME</function>` or `<NAME>…</NAME>`: they begin a line outside of fences, and the message ends in a tag. It may
+/// be an answer all the same.
+pub fn call_in_other_tags(text: &str, tools: &ToolSet) -> Option<String> {
+    let name = other_tags(text, tools)?;
+    Some(format!(
+        "the call of `{name}` was not run: this is not how a call is written\nWrite the whole call again, and nothing after \
+         it. If this is your answer, repeat it."
+    ))
+}
+
 fn other_tags(text: &str, tools: &ToolSet) -> Option<String> {
     const TAGS: [&str; 6] = ["function", "function_call", "invoke", "tool", "tool_name", "tool_use"];
     if !text.trim_end().ends_with('>') {
@@ -109,9 +114,9 @@ mod tests {
             "<tool_use>\n  <tool_name>read_file</tool_name>\n</tool_use>",
             "<read_file>\n<path>a</path>\n</read_file>",
         ] {
-            let message = broken_call(other, &tools, false).unwrap();
+            let message = call_in_other_tags(other, &tools).unwrap();
             assert!(message.starts_with("the call of `read_file` was not run"), "{other}: {message}");
-            assert_eq!(broken_call(other, &tools, true), None, "a model that calls natively may write of tags");
+            assert_eq!(broken_call(other, &tools, false), None, "it may be an answer");
         }
         for fine in [
             "The answer is 42.",
@@ -121,7 +126,7 @@ mod tests {
             "The page is:\n<html>\n<function>sum</function>\n</html>",
             "It is written so:\n```xml\n<invoke name=\"read_file\">\n</invoke>\n```\nas <b>here</b>",
         ] {
-            assert_eq!(broken_call(fine, &tools, false), None, "{fine}");
+            assert_eq!((broken_call(fine, &tools, false), call_in_other_tags(fine, &tools)), (None, None), "{fine}");
         }
     }
 }

@@ -79,9 +79,12 @@ impl Invoker<'_> {
                 .into());
             }
             Arguments::Invalid { problem, .. } => {
-                return Err(ToolError::arguments(self.in_shape(problem.clone(), name)).into());
+                return Err(ToolError::arguments(self.in_shape(problem.clone(), call, name)).into());
             }
         };
+        if self.context.text_tools && prompted::is_example(&arguments) {
+            return Err(ToolError::arguments(prompted::EXAMPLE_CALLED).into());
+        }
         if self.guard.repeats(name, &Value::Object(arguments.clone()).to_string()) {
             let error = ToolError::failed("The same call was made again and again; the run ends here.");
             let ends = stopped(
@@ -93,7 +96,7 @@ impl Invoker<'_> {
             return Err(Refused { error, ends: Some(ends) });
         }
         self.offer.toolbox.parse(name, arguments).map_err(|error| {
-            let message = self.in_shape(error.message, name);
+            let message = self.in_shape(error.message, call, name);
             ToolError { message, ..error }.into()
         })
     }
@@ -164,7 +167,7 @@ impl Invoker<'_> {
     }
 
     /// Corrects a call in the format in which the model currently writes calls.
-    fn in_shape(&self, message: String, name: &str) -> String {
+    fn in_shape(&self, message: String, call: &ToolCall, name: &str) -> String {
         if self.context.text_tools {
             match self.offer.specs.iter().find(|tool| tool.name == name) {
                 None if message.starts_with("Tool ") => {
@@ -172,8 +175,8 @@ impl Invoker<'_> {
                     format!("There is no tool {name:?}. Use one of these: {}.", names.join(", "))
                 }
                 tool => {
-                    let task = self.context.memory.task.get();
-                    prompted::correction(&message, tool, task.and_then(|task| task.path.as_deref()))
+                    let of_task = || self.context.memory.task.get().and_then(|task| task.path.clone());
+                    prompted::correction(&message, tool, prompted::path_in(call).or_else(of_task).as_deref())
                 }
             }
         } else {

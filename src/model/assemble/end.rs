@@ -77,7 +77,11 @@ impl Assembler {
     }
 
     /// Tells whether the server ended the response; an error if it reported why there is no response.
-    fn said_end(&self, ending: Ending) -> Result<bool, Fault> {
+    fn said_end(&mut self, ending: Ending) -> Result<bool, Fault> {
+        if self.watch.circle.is_some() {
+            flag(&mut self.flags, "repeated_calls");
+            return Ok(true);
+        }
         // Some servers count the tokens at the end and say nothing else about it.
         let is_counted = self.seen.is_done && self.seen.usage.output_tokens.is_some();
         let said_end = self.seen.finish.is_some() || ending == Ending::Whole || is_counted;
@@ -116,7 +120,9 @@ impl Assembler {
 
     /// Reads calls in the text, or in the reasoning, of a turn without native ones.
     fn read(&self, calls: Vec<Unnumbered>, is_native: bool) -> Read<'_> {
-        let mut read = Read { text: self.content.visible().into(), reasoning: self.reasoning.joined(), calls };
+        let text = self.content.visible();
+        let text = &text[..self.watch.circle.unwrap_or(text.len())];
+        let mut read = Read { text: text.into(), reasoning: self.reasoning.joined(), calls };
         if !self.content.spilled.is_empty() && !read.has_text() && read.calls.is_empty() {
             // All text is spilled reasoning: it ends with a tag that was left over.
             read.text = Cow::Owned(format!("{}{}", self.content.spilled, read.text));
