@@ -176,7 +176,15 @@ pub(super) fn no_rule(layer: &Layer, rules: &[Rule<CommandRule>], program: &Word
         .collect();
     if program.text.contains('/') {
         let denial = Denial::new(format!("`{}`: rules allow programs by their bare name", program.text)).by("G7");
-        return if shown.is_empty() { denial } else { denial.hint(format!("write `{name}`")) };
+        let is_own = !program.text.starts_with(['/', '~']) && !program.text.split('/').any(|part| part == "..");
+        return match (shown.is_empty(), is_own) {
+            (false, _) => denial.hint(format!("write `{name}`")),
+            (true, true) => denial.hint(format!(
+                "a rule may name a file of the workspace with its digest: {{cmd: [{}], sha256: …}}",
+                program.text
+            )),
+            (true, false) => denial,
+        };
     }
     let denial =
         Denial::new(format!("no rule of `shell.allow` in {} allows this use of `{name}`", layer.origin.source))

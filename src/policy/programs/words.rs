@@ -230,15 +230,16 @@ impl Call<'_> {
                 None => option.find(['/', '.', '~']).map_or("", |at| &option[at..]),
             },
         };
-        if is_web(value) || value.chars().any(char::is_control) {
+        if value.chars().any(char::is_control) {
             return;
         }
         let leads = value.contains('/') || value.starts_with(['.', '~']) || self.is_file(value);
-        let mut paths: Vec<&str> = leads.then_some(value).into_iter().collect();
-        // An address of a file, and a list of several.
-        let parts = value.split(|c: char| ",:;={}[]()'\"".contains(c));
-        let leads_out = |part: &&str| part.starts_with(['/', '~']) || part.starts_with("..") || self.is_unread(part);
-        paths.extend(parts.filter(|part| *part != value).filter(leads_out));
+        let mut paths: Vec<&str> = Some(value).filter(|value| leads && !value.contains("://")).into_iter().collect();
+        // A list of files, or the address of one; what has a blank is a sentence, and what is left out is not read.
+        let is_list = !value.contains(char::is_whitespace) && !["ignore", "exclude"].iter().any(|no| text.contains(no));
+        let parts = value.split(',').filter(|part| is_list && !is_web(part)).flat_map(|part| part.split(':'));
+        let leads_out = |part: &&str| part.starts_with(['/', '~']) || part.starts_with("..") || self.is_file(part);
+        paths.extend(parts.filter(|part| *part != value && *part != ".git").filter(leads_out));
         let reads: Vec<Effect> = paths.into_iter().map(|path| Effect::Read(path.to_owned())).collect();
         self.out.effects.extend(reads);
     }
