@@ -241,6 +241,12 @@ fn clean_up(tree: &Folder, journal: &Journal, record: &mut Record, report: &mut 
     stuck.extend(outputs::tidy(record, tree, steps));
     let mut standing: Vec<String> = Vec::new();
     for folder in record.folders_made.iter().rev() {
+        // A file that was kept may be undone later, and its directory with it.
+        let below = format!("{folder}/");
+        if record.state == State::Done && record.files.iter().any(|file| file.path.starts_with(&below)) {
+            standing.insert(0, folder.clone());
+            continue;
+        }
         let path = journal::path(folder);
         let removed = path.as_ref().map_err(|error| io::Error::other(error.to_string())).and_then(|path| {
             match is_folder(tree, path)? {
