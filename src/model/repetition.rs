@@ -194,7 +194,9 @@ fn circle(text: &str, from: usize) -> Option<usize> {
         at += call.len();
     }
     let [.., (begin, first), (_, second)] = calls[..] else { return None };
+    let is_call = |call: &str| call.contains("<function=");
     let came = calls[..calls.len() - 1].windows(2).any(|pair| pair[0].1 == first && pair[1].1 == second);
+    let came = came && is_call(first) && is_call(second);
     came.then_some(begin)
 }
 
@@ -222,7 +224,9 @@ impl Watch {
             }
         }
         self.looked = self.looked.max(all);
-        if let Some(at) = may_be_call.filter(|_| text.trim_end().ends_with(END_OF_CALL)) {
+        // In a fence it may be an example.
+        let in_tags = may_be_call.filter(|at| text[*at..].starts_with('<'));
+        if let Some(at) = in_tags.filter(|_| text.trim_end().ends_with(END_OF_CALL)) {
             self.circle = self.circle.or_else(|| circle(text, at));
         }
     }
