@@ -9,6 +9,8 @@ use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 use serde::Deserialize;
 use serde_json::Value;
 
+use qwen_run::cli::mcp::AddArgs;
+
 use crate::support::{Project, Reply, Server, program};
 
 fn package() -> &'static Path {
@@ -202,7 +204,12 @@ fn is_current(page: &str, text: &str) {
 
 /// Adds the help of a command and of those below it.
 fn describe(command: &mut clap::Command, name: &str, page: &mut String) {
-    let help = command.render_help().to_string();
+    // What follows `mcp add` is read by a command of its own.
+    let help = match name {
+        "qwen mcp add" => <AddArgs as clap::CommandFactory>::command().term_width(100).render_help(),
+        _ => command.render_help(),
+    };
+    let help = help.to_string();
     let help = help.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
     page.push_str(&format!("\n## `{name}`\n\n```text\n{}\n```\n", help.trim_end()));
     for inner in command.get_subcommands_mut() {

@@ -372,7 +372,10 @@ impl Compared {
             let ours: Vec<&Run> = same.iter().flat_map(|(case, _)| case.happened()).collect();
             let theirs: Vec<&Run> = same.iter().flat_map(|(_, other)| other.happened()).collect();
             let (ours, theirs) = (spread_of(&ours, of)?.median, spread_of(&theirs, of)?.median);
-            (theirs > 0.0).then(|| (ours - theirs) / theirs * 100.0)
+            match theirs {
+                _ if ours <= theirs && theirs <= 0.0 => Some(0.0),
+                theirs => (theirs > 0.0).then(|| (ours - theirs) / theirs * 100.0),
+            }
         };
         Compared {
             model: model.model.clone(),

@@ -15,7 +15,7 @@ Example:
   git commit                       reviews the staged changes, for at most 10 s
   QWEN_HOOK=0 git commit           commits without a review
   QWEN_HOOK=advise git commit      reviews, and commits whatever is found
-  QWEN_HOOK_DRY_RUN=1 git commit   prints the prompt and sends nothing
+  QWEN_HOOK_DRY_RUN=1 git commit   prints the prompt, sends nothing, and commits
 Without a server or key, or out of time, the commit continues; --require stops it (exit code 75).";
 
 /// Which hook.

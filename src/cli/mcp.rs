@@ -11,7 +11,7 @@ use super::workspace::WorkspaceArgs;
 pub const EXAMPLE: &str = "\
 Example:
   qwen mcp add -s user files npx -y @modelcontextprotocol/server-filesystem /data
-  qwen mcp add -t http -H 'Authorization: Bearer $GITHUB_TOKEN' github https://api.githubcopilot.com/mcp/
+  qwen mcp add -H 'Authorization: Bearer $TOKEN' docs https://mcp.example.com/
   qwen mcp list -v";
 
 /// What to do with servers.

@@ -98,10 +98,10 @@ struct Chunk {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CassetteError {
     /// Nothing is in it.
-    #[error("the cassette is empty; record it again with --record")]
+    #[error("the cassette is empty")]
     Empty,
     /// A line is not what it should be.
-    #[error("line {line} of the cassette: {problem}; record it again with --record")]
+    #[error("line {line} of the cassette: {problem}")]
     Line {
         /// Which, from 1.
         line: usize,
@@ -115,9 +115,7 @@ pub enum CassetteError {
         line: usize,
     },
     /// Another version wrote it.
-    #[error(
-        "the cassette has version {0} of the format and this program reads {VERSION}; record it again with --record"
-    )]
+    #[error("the cassette has version {0} of the format and this program reads {VERSION}")]
     Version(u32),
 }
 

@@ -84,6 +84,8 @@ pub fn bind(params: &BTreeMap<String, Param>, sources: &Sources, world: &dyn Wor
         }
         match texts.and_then(|texts| texts.map(|texts| convert(name, param, texts, Some(world))).transpose()) {
             Ok(Some(value)) => drop(bound.insert(name.clone(), value)),
+            // What is wrong with a value that was given is said already.
+            Ok(None) if sources.flags.iter().any(|flag| flag.split('=').next() == Some(name)) => {}
             Ok(None) => missing.push((name, param)),
             Err(error) => errors.push(error),
         }

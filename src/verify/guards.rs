@@ -125,9 +125,11 @@ impl Guards {
             match comments::language(&shown) {
                 None => broken("comments_only", format!("{shown}: comments are not supported in files of this kind")),
                 Some(language) => {
-                    let texts = [&change.before, &change.after].map(|entry| String::from_utf8_lossy(text_of(entry)));
+                    let text = |entry| std::str::from_utf8(text_of(entry)).ok();
+                    let texts = text(&change.before).zip(text(&change.after));
                     let is_file = matches!((&change.before, &change.after), (Entry::File { .. }, Entry::File { .. }));
-                    if !is_file || !comments::only_comments_differ(language, &texts[0], &texts[1]) {
+                    let same = |(before, after)| comments::only_comments_differ(language, before, after);
+                    if !is_file || !texts.is_some_and(same) {
                         broken("comments_only", format!("{shown}: changes other than comments"));
                     }
                 }

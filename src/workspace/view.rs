@@ -53,6 +53,9 @@ pub enum WorkspaceError {
     /// A directory is where a file was expected.
     #[error("{0} is a directory, not a file")]
     IsFolder(PathBuf),
+    /// A file is where a directory was expected.
+    #[error("{0} is not a directory")]
+    NotAFolder(PathBuf),
     /// A socket, pipe or device.
     #[error("{0} is not a regular file")]
     NotAFile(PathBuf),
@@ -84,7 +87,7 @@ impl Workspace {
         let failed = |cause| WorkspaceError::Io { path: root.to_path_buf(), cause };
         let root = root.canonicalize().map_err(failed)?;
         if !root.is_dir() {
-            return Err(WorkspaceError::NotAFile(root));
+            return Err(WorkspaceError::NotAFolder(root));
         }
         Ok(Workspace {
             disk: Disk,

@@ -31,6 +31,7 @@ use crate::checkouts::refuse_links_out;
 use crate::cli::RunArgs;
 use crate::cli::batch::BatchArgs;
 use crate::commands::batch_directory::opened;
+use crate::emit::safe::one_line;
 use crate::emit::{BatchFormat, Colours, FailedItem, Known, Progress, Screen, Verbosity, to_line};
 use crate::event::RunError;
 use crate::exit::Exit;
@@ -404,9 +405,7 @@ impl Call<'_> {
     /// Returns what to call next.
     fn next(&self, result: &BatchResult) -> Vec<String> {
         let mut next = Vec::new();
-        if self.arguments.course.out.is_none() {
-            return next;
-        }
+        let Some(out) = &self.arguments.course.out else { return next };
         if result.items.not_final > 0 {
             next.push("the same command continues with what is not done".to_owned());
         }
@@ -414,7 +413,8 @@ impl Call<'_> {
             next.push("to run the failed items again, add --rerun failed".to_owned());
         }
         if !result.combined.patches.is_empty() && self.arguments.combine.mode().is_none() {
-            next.push("to see what would change, and to deliver it: qwen batch deliver DIR".to_owned());
+            let out = one_line(&out.display().to_string());
+            next.push(format!("to see what would change, and to deliver it: qwen batch deliver {out}"));
         }
         next
     }

@@ -43,5 +43,9 @@ pub async fn read_prompt(
         }
         Source::StandardInput | Source::None => (None, None),
     };
-    Prompt::new(standard_input, file, typed.as_deref()).ok_or_else(|| PromptError::Missing.into())
+    let missing = || match input.source() {
+        Source::File(path) => PromptError::File { path: path.display().to_string(), why: "it is empty".to_owned() },
+        Source::Typed(_) | Source::StandardInput | Source::None => PromptError::Missing,
+    };
+    Prompt::new(standard_input, file, typed.as_deref()).ok_or_else(|| missing().into())
 }

@@ -73,7 +73,9 @@ pub(crate) fn file_error(error: &WorkspaceError, path: &str) -> ToolError {
     match error {
         WorkspaceError::NotFound(_) => ToolError::failed(format!("File not found: {path}")),
         WorkspaceError::IsFolder(_) => ToolError::failed(format!("Path is a directory, not a file: {path}")),
-        WorkspaceError::NotAFile(_) => ToolError::failed(format!("Path is not a regular file: {path}")),
+        WorkspaceError::NotAFile(_) | WorkspaceError::NotAFolder(_) => {
+            ToolError::failed(format!("Path is not a regular file: {path}"))
+        }
         WorkspaceError::NotGranted(_) => {
             ToolError::denied(Denial::new(format!("this call was not granted access to {path}")).by("F1"))
         }
