@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use qwen_run::model::tool_set::ToolSet;
-use qwen_run::model::{ToolSpec, leaked_calls};
+use qwen_run::model::{ToolSpec, unread_call};
 
 fuzz_target!(|text: String| {
     let spec = |name: &str| ToolSpec {
@@ -16,7 +16,7 @@ fuzz_target!(|text: String| {
     };
     let tools = ToolSet::new(Arc::from([spec("read_file"), spec("write_file")]));
     for calls_natively in [false, true] {
-        let read = || leaked_calls::broken_call(&text, &tools, calls_natively);
+        let read = || unread_call::broken_call(&text, &tools, calls_natively);
         assert_eq!(read(), read());
     }
 });

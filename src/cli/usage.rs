@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn a_misspelt_command_is_no_prompt() {
         for (arguments, meant) in
-            [("undoo", "undo"), ("polcy check", "policy"), ("aply", "apply"), ("-y doctr", "doctor")]
+            [("undoo", "undo"), ("policyy check", "policy"), ("aply", "apply"), ("-y doctr", "doctor")]
         {
             assert!(wrong(arguments).1.contains(&format!("`{meant}`")), "{arguments}");
         }
