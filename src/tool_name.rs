@@ -261,9 +261,9 @@ pub fn resolve<'a>(called: &str, names: impl Iterator<Item = &'a str> + Clone) -
 
 /// Reports an unknown tool, with the three nearest of `names`.
 pub fn not_found<'a>(called: &str, names: impl Iterator<Item = &'a str>) -> String {
-    let wanted: Vec<char> = folded(bare(called)).chars().take(64).collect();
+    let wanted: String = folded(bare(called)).chars().take(64).collect();
     let mut nearest: Vec<(usize, &str)> =
-        names.map(|name| (distance(&wanted, &folded(name).chars().collect::<Vec<_>>()), name)).collect();
+        names.map(|name| (strsim::osa_distance(&wanted, &folded(name)), name)).collect();
     nearest.sort_unstable();
     let mut message = format!(
         "Tool {} not found in registry. Tools must use the exact names that are registered.",
@@ -283,29 +283,6 @@ fn alias(folded: &str) -> Option<ToolId> {
 /// One line of at most 100 characters.
 fn shown(called: &str) -> String {
     called.chars().map(|c| if c.is_control() { ' ' } else { c }).take(100).collect()
-}
-
-/// Counts insertions, deletions, replacements and swaps of neighbours.
-pub(crate) fn distance(a: &[char], b: &[char]) -> usize {
-    let width = b.len() + 1;
-    let mut table = vec![0; (a.len() + 1) * width];
-    for (at, cell) in table.iter_mut().take(width).enumerate() {
-        *cell = at;
-    }
-    for row in 1..=a.len() {
-        table[row * width] = row;
-        for column in 1..=b.len() {
-            let cost = usize::from(a[row - 1] != b[column - 1]);
-            let mut best = (table[(row - 1) * width + column] + 1)
-                .min(table[row * width + column - 1] + 1)
-                .min(table[(row - 1) * width + column - 1] + cost);
-            if row > 1 && column > 1 && a[row - 1] == b[column - 2] && a[row - 2] == b[column - 1] {
-                best = best.min(table[(row - 2) * width + column - 2] + 1);
-            }
-            table[row * width + column] = best;
-        }
-    }
-    table[a.len() * width + b.len()]
 }
 
 /// Returns the server and the tool that a name of the form `mcp__SERVER__TOOL` means; `None` for other names.

@@ -61,6 +61,17 @@ fn the_policy_of_the_how_to_works_in_a_clone_that_nobody_has_approved() {
 }
 
 #[test]
+fn the_tests_of_a_policy_that_extends_a_file_hold_in_a_clone_that_nobody_has_approved() {
+    let base = "version: 1\nname: base\nextends: builtin:ci-dev\n";
+    let rules = "version: 1\nname: x\nextends: {file: base.yaml, sha256: SUM}\ntests: [{allow: cargo test}, {deny: npm publish}]\n";
+    let sum = qwen_run::base::digest::sha256(base.as_bytes());
+    let project =
+        Project::new().file(".qwen/base.yaml", base).file(".qwen/policy.yaml", rules.replace("SUM", &sum)).git();
+    let check = project.qwen(&["check", "change", "--staged"]);
+    assert_eq!(check.code, 0, "{}", check.stderr);
+}
+
+#[test]
 fn init_says_what_is_wrong_with_its_input() {
     let project = Project::new().file("events.jsonl", "{\"event\":\"turn_started\",\"turn\":1}\nnonsense\n");
     let outcome = project.qwen(&["policy", "init", "--from", "events.jsonl"]);

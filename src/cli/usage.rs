@@ -13,7 +13,6 @@ use crate::emit::Format;
 use crate::emit::safe::escape;
 use crate::event::{RunError, RunFinished};
 use crate::exit::Exit;
-use crate::tool_name::distance;
 
 /// Why there is nothing to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -272,10 +271,12 @@ fn misspelt_command(run: &RunArgs) -> Result<(), (String, String)> {
         [first, second, ..] => (first, Some(second)),
         [] => return Ok(()),
     };
-    let letters = |word: &str| word.chars().take(20).collect::<Vec<_>>();
+    let written: String = first.chars().take(20).collect();
     let cli = Cli::command();
     let is_meant = |command: &&clap::Command| {
-        let is_near = command.get_name().len() > 3 && distance(&letters(command.get_name()), &letters(first)) == 1;
+        let name = command.get_name();
+        // With another first letter it is another word: `patch` is no misspelt `batch`.
+        let is_near = name.len() > 3 && name.get(..1) == written.get(..1) && strsim::osa_distance(name, &written) == 1;
         is_near && second.is_none_or(|verb| command.find_subcommand(verb).is_some())
     };
     match cli.get_subcommands().find(is_meant) {
@@ -368,7 +369,7 @@ mod tests {
             assert!(wrong(arguments).1.contains(&format!("`{meant}`")), "{arguments}");
         }
         assert_eq!(ok("-p undoo").run.input.prompt.as_deref(), Some("undoo"));
-        for fine in ["-- undoo", "look at a.rs", "patch it", "fix"] {
+        for fine in ["-- undoo", "look at a.rs", "patch it", "patch", "catch", "fix"] {
             assert!(!ok(fine).run.input.words.is_empty(), "{fine}");
         }
     }

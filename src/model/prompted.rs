@@ -59,11 +59,11 @@ pub fn tells_example(answer: &str, task: &str) -> bool {
 pub const EXAMPLE_CALLED: &str =
     "This call only shows how calls are written, and was not run. Call what the task needs.";
 
-/// Tells whether the texts of a call are those of an example.
-pub fn is_example(arguments: &Map<String, Value>) -> bool {
+/// Tells whether the texts of a call are those of an example, and not of the task.
+pub fn is_example(arguments: &Map<String, Value>, task: &str) -> bool {
     let texts = ["content", "old_string", "new_string"].map(|name| arguments.get(name).and_then(Value::as_str));
     let mut lines = texts.into_iter().flatten().flat_map(|text| text.trim().lines()).peekable();
-    lines.peek().is_some() && lines.all(|line| EXAMPLE_LINES.contains(&line.trim()))
+    lines.peek().is_some() && lines.all(|line| EXAMPLE_LINES.contains(&line.trim()) && !task.contains(line.trim()))
 }
 
 /// Returns the file that a call names, also one whose arguments cannot be read.

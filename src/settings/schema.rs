@@ -318,24 +318,9 @@ impl Shape {
 /// Returns the known spelling that is nearest to an unknown key, if any is near.
 pub fn nearest(unknown: &str) -> Option<&'static str> {
     let known = KEYS.iter().flat_map(Key::spellings).chain(UNUSED.iter().copied());
-    let near = known.map(|name| (distance(&unknown.to_lowercase(), &name.to_lowercase()), name)).min()?;
+    let wanted: String = unknown.chars().take(64).collect::<String>().to_lowercase();
+    let near = known.map(|name| (strsim::osa_distance(&wanted, &name.to_lowercase()), name)).min()?;
     (near.0 <= 1.max(unknown.chars().count() / 4)).then_some(near.1)
-}
-
-/// The number of characters to insert, remove or replace.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

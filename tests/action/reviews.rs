@@ -245,6 +245,23 @@ fn a_dismissal_is_not_one_of_the_same_line_elsewhere() {
 }
 
 #[test]
+fn a_finding_whose_lines_moved_stays_where_another_rule_found_something_too() {
+    let zero = finding("src/a.py", 2, "    return 1 / 0", "Divides by zero.");
+    let mut slow = finding("src/a.py", 10, "    return 1 / 0", "Slow.");
+    (slow["rule_id"], slow["severity"]) = ("performance".into(), "warning".into());
+    let reviewed = Reviewed::new([findings(&[zero]), findings(&[slow]), findings(&[])]);
+    reviewed.both();
+    let moved = "def b():\n    return [][0]\n\n\ndef z():\n    return 26\n\n\ndef a():\n    return 1 / 0\n";
+    reviewed.push(&[("src/a.py", moved)]);
+    let (review, second) = reviewed.both();
+    assert_eq!((review.code, second.outputs["posted"].as_str()), (3, "1"), "{}", review.log);
+    reviewed.push(&[("src/b.py", "x = 1\n")]);
+    let (review, third) = reviewed.both();
+    assert_eq!((review.code, third.outputs["gone"].as_str()), (3, "0"), "{}", review.log);
+    assert!(!reviewed.threads()[0].3, "{:?}", reviewed.threads());
+}
+
+#[test]
 fn what_github_does_not_take_at_a_line_stands_in_the_comment() {
     // A long file: only its end is changed, and GitHub shows three lines around it.
     let long: String = (1..60).map(|number| format!("x{number} = {number}\n")).collect();

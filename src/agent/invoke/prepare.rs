@@ -82,7 +82,8 @@ impl Invoker<'_> {
                 return Err(ToolError::arguments(self.in_shape(problem.clone(), call, name)).into());
             }
         };
-        if self.context.text_tools && prompted::is_example(&arguments) {
+        let task = self.context.memory.task.get().map_or("", |task| task.text.as_str());
+        if self.context.text_tools && prompted::is_example(&arguments, task) {
             return Err(ToolError::arguments(prompted::EXAMPLE_CALLED).into());
         }
         if self.guard.repeats(name, &Value::Object(arguments.clone()).to_string()) {

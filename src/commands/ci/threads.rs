@@ -88,8 +88,8 @@ fn is_local(mark: &FindingMark) -> bool {
     mark.rule_id.starts_with("qwen/")
 }
 
-/// Tells whether the lines of a thread are still in its file, at a place where no other thread of ours stands; `None` where
-/// the file is not there or cannot be read.
+/// Tells whether the lines of a thread are still in its file, at a place where no other thread of ours is about equal
+/// lines; `None` where the file is not there or cannot be read.
 fn still_has_it(
     (thread, threads): (&Thread, &Threads),
     head: &str,
@@ -100,11 +100,22 @@ fn still_has_it(
     let object = format!("{head}:{}", thread.path);
     let bytes = repository.git().run(&["cat-file", "blob", &object], b"").ok()?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    let is_other = |other: &&Thread| other.id != thread.id && other.path == thread.path;
-    let others: Vec<u64> = threads.ours.iter().filter(is_other).filter_map(|other| other.line).collect();
+    let ends =
+        |text: &str, mark: &FindingMark| ends_of(text, &thread.path, &mark.rule_id, mark.lines, &mark.fingerprint);
+    // Threads of other rules, and settled ones, say nothing of who found these lines.
+    let is_twin = |other: &&Thread| {
+        let counts = matches!(other.state, ThreadState::Open | ThreadState::Dismissed);
+        let has_words = other.path == thread.path && other.mark.rule_id == mark.rule_id;
+        other.id != thread.id && counts && has_words && other.mark.lines == mark.lines
+    };
     let has = |text: &str| {
-        let ends = ends_of(text, &thread.path, &mark.rule_id, mark.lines, &mark.fingerprint);
-        ends.iter().any(|end| thread.line == Some(*end) || !others.contains(end))
+        let twins: Vec<u64> = threads
+            .ours
+            .iter()
+            .filter(is_twin)
+            .filter_map(|other| other.line.filter(|line| ends(text, &other.mark).contains(line)))
+            .collect();
+        ends(text, mark).iter().any(|end| thread.line == Some(*end) || !twins.contains(end))
     };
     // The fingerprint of a line with a secret is that of the masked line.
     Some(has(&text) || has(&secrets.mask(&text).0))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::bounded;
 use crate::policy::Facts;
 use crate::policy::choose::{Candidates, REPOSITORY, Selection};
-use crate::policy::layers::{LayerError, LayerText, Parents, Standing, no_parents};
+use crate::policy::layers::{LayerError, LayerText, Parents, Standing};
 use crate::policy::lists::ToolLists;
 use crate::policy::own_files;
 use crate::policy::{Policy, check};
@@ -131,10 +131,10 @@ fn alone(text: &LayerText, machine: &str, parents: Parents<'_>) -> Result<Policy
     }
     match text.standing {
         Standing::Operator => Policy::new(text, &[], parents),
-        // On a repository's word no file is read as an operator's is.
         Standing::Repository => {
             let granting = LayerText { standing: Standing::Operator, ..text.clone() };
-            Policy::new(&granting, &[], &no_parents).or_else(|_| Policy::new(text, &[], parents))
+            // On a repository's word no file is read as an operator's is.
+            Policy::new(&granting, &[], &|_, name: &str| parents(Standing::Repository, name))
         }
     }
 }

@@ -172,35 +172,12 @@ fn unknown(what: &str, found: &str, known: &[&'static str]) -> String {
 
 /// Returns the nearest of some known words, if one is near enough to be meant.
 pub fn nearest<'a>(found: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let folded = found.to_lowercase().replace('-', "_");
+    let folded = found.chars().take(64).collect::<String>().to_lowercase().replace('-', "_");
     known
-        .map(|word| (distance(&folded, &word.to_lowercase().replace('-', "_")), word))
+        .map(|word| (strsim::osa_distance(&folded, &word.to_lowercase().replace('-', "_")), word))
         .filter(|(distance, word)| *distance <= 1 + word.len() / 4)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, word)| word)
-}
-
-// Edits (insert, delete, replace, swap neighbours) between two short words.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
-    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for (i, row) in rows.iter_mut().enumerate() {
-        row[0] = i;
-    }
-    for (j, cell) in rows[0].iter_mut().enumerate() {
-        *cell = j;
-    }
-    for i in 1..=a.len() {
-        for j in 1..=b.len() {
-            let cost = usize::from(a[i - 1] != b[j - 1]);
-            let mut best = (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + cost);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = best;
-        }
-    }
-    rows[a.len()][b.len()]
 }
 
 #[cfg(test)]
