@@ -1,0 +1,104 @@
+//! The table of C and C++ compilers. Their options have one dash, long names and glued values, and some load code
+//! (`-fplugin=`), start programs (`-wrapper`, `-B`) or take words from files (`@file`, `-specs=`): what is not listed is
+//! denied.
+
+use super::{Call, Denial, Operands, TOOL, Table, Word};
+use crate::policy::names::named;
+use crate::policy::programs::unknown::words_as_paths;
+
+pub(super) const TABLES: &[Table] = &[Table {
+    names: "gcc g++ cc c++ clang clang++",
+    options: "",
+    operands: Operands::Raw,
+    special: Some(compiles),
+    ..TOOL
+}];
+
+const FLAGS: &str = "-c -S -E -P -C -v -w -s -g -O -pipe -pthread -ansi -pedantic -pedantic-errors -shared -static -static-libgcc \
+    -static-libstdc++ -static-pie -pie -no-pie -rdynamic -nostdlib -nostdinc -nostdinc++ -nostartfiles -nodefaultlibs -M -MM -MD -MMD -MP \
+    -MG -Qunused-arguments -save-temps --coverage -print-search-dirs -print-multiarch -dumpversion -dumpmachine -###";
+
+/// Options with a value, attached or in the next word: files that are written, directories and files that are read, text.
+const WRITTEN: [&str; 2] = ["-o", "-MF"];
+const READ: [&str; 7] = ["-isystem", "-iquote", "-idirafter", "-include", "-imacros", "-I", "-L"];
+const TEXT: [&str; 6] = ["-D", "-U", "-MT", "-MQ", "-x", "-l"];
+
+/// Names before `=` of options that begin with `-f` and name no file.
+const CHOICES: &str = "-fsanitize -fno-sanitize -fsanitize-recover -fno-sanitize-recover -fvisibility -fdiagnostics-color -fcolor-diagnostics -flto \
+    -fmax-errors -ferror-limit -fmessage-length -ftemplate-depth -fconstexpr-depth -fcf-protection -ftrivial-auto-var-init -fstrict-flex-arrays \
+    -ffp-contract -ffp-model -fexcess-precision -fopenmp -ftabstop -fdiagnostics-show-location -ftls-model -falign-functions -finline-limit";
+
+/// What may be passed on to the linker.
+const TO_LINKER: &str = "--as-needed --no-as-needed --gc-sections -z relro now noexecstack defs --no-undefined --fatal-warnings -s -S --strip-all \
+    --strip-debug -O1 -O2 --whole-archive --no-whole-archive --start-group --end-group -rpath -rpath=$ORIGIN $ORIGIN -Bstatic -Bdynamic \
+    -dead_strip --build-id --export-dynamic -E";
+
+/// Ends of names of sources, objects and libraries. Any other file would be read as words for the linker.
+const FILES: &str = "c cc cp cpp cxx c++ C CPP h hh hpp hxx h++ i ii m mm s S sx o obj a so";
+
+fn compiles(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.is_open() {
+        return words_as_paths(call, &call.words[1..].to_vec());
+    }
+    let mut words = call.words[1..].iter();
+    while let Some(word) = words.next() {
+        let text = word.text.as_str();
+        if !word.literal {
+            return Err(call.deny(format!("the word `{text}` is not known")));
+        }
+        if !text.starts_with('-') || text == "-" {
+            operand(call, word)?;
+            continue;
+        }
+        let longest = |options: &[&'static str]| {
+            options.iter().copied().filter(|option| text.starts_with(option)).max_by_key(|option| option.len())
+        };
+        let option = longest(&[&WRITTEN[..], &READ, &TEXT].concat());
+        let Some(option) = option.filter(|_| !is_flag(text)) else {
+            if is_flag(text) {
+                continue;
+            }
+            return Err(call.deny(format!("the option `{text}` is not known to be harmless")));
+        };
+        let value = match &text[option.len()..] {
+            "" => words.next().cloned(),
+            glued => Some(Word { text: glued.to_owned(), literal: word.literal }),
+        };
+        let Some(value) = value.filter(|value| value.literal && !value.text.starts_with(['-', '@', '='])) else {
+            return Err(call.deny(format!("the value of `{option}` is not known")));
+        };
+        if WRITTEN.contains(&option) {
+            call.write(&value);
+        } else if READ.contains(&option) {
+            call.read(&value);
+        } else if value.text.contains(['/', '\\']) && !matches!(option, "-D" | "-U") {
+            return Err(call.deny(format!("`{}` may be a path", value.text)));
+        }
+    }
+    Ok(())
+}
+
+// Options that are one word, and name no file.
+fn is_flag(text: &str) -> bool {
+    let plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "-+=_.,".contains(c));
+    let family = |start: &str| text.starts_with(start) && plain(text);
+    if let Some(words) = text.strip_prefix("-Wl,") {
+        return words.split(',').all(|word| named(TO_LINKER, word));
+    }
+    match text.split_once('=') {
+        _ if named(FLAGS, text) => true,
+        _ if text.starts_with("-Wa,") || text.starts_with("-Wp,") || text.starts_with("-mllvm") => false,
+        Some(("-fuse-ld", linker)) => named("lld gold mold bfd", linker),
+        Some((name, _)) if text.starts_with("-f") => named(CHOICES, name) && plain(text),
+        _ => ["-f", "-W", "-m", "-O", "-g", "-std=", "-stdlib=", "-print-"].into_iter().any(family),
+    }
+}
+
+fn operand(call: &mut Call<'_>, word: &Word) -> Result<(), Denial> {
+    let name = word.text.rsplit('/').next().unwrap_or_default();
+    let is_file = name.rsplit_once('.').is_some_and(|(_, end)| named(FILES, end));
+    if !is_file {
+        return Err(call.deny(format!("`{}` is not known to be a source, an object or a library", word.text)));
+    }
+    call.inside(word)
+}
