@@ -164,3 +164,22 @@ fn a_decision_record_names_rule_line_effects_tier_and_policy() {
         assert_eq!(record["policy_sha256"].as_str().unwrap().len(), 64, "{record}");
     }
 }
+
+#[test]
+fn a_program_that_only_gets_another_name_does_not_become_one() {
+    let project = Project::new().file("run.sh", "#!/bin/sh\n").git();
+    std::fs::set_permissions(project.root().join("run.sh"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    project.run_git(&["commit", "-qam", "mode"]);
+    let renamed = "diff --git a/run.sh b/go.sh\nsimilarity index 100%\nrename from run.sh\nrename to go.sh\n";
+    std::fs::write(project.beside("c.patch"), renamed).unwrap();
+    let apply =
+        || project.qwen(&["apply", "--policy", "builtin:edit", &project.beside("c.patch").display().to_string()]);
+    let moved = apply();
+    assert_eq!(moved.code, 0, "{}", moved.stderr);
+    let new =
+        "diff --git a/new.sh b/new.sh\nnew file mode 100755\n--- /dev/null\n+++ b/new.sh\n@@ -0,0 +1 @@\n+#!/bin/sh\n";
+    std::fs::write(project.beside("c.patch"), new).unwrap();
+    let made = apply();
+    assert!(made.code == 60 && made.stderr.contains("it becomes executable"), "{}", made.stderr);
+}

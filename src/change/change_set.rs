@@ -100,6 +100,12 @@ impl ChangeSet {
         }
     }
 
+    /// Tells whether a file that goes had these contents and was executable: it only gets another name.
+    pub fn moves_executable(&self, after: &Entry) -> bool {
+        let is_executable = matches!(after, Entry::File { executable: true, .. });
+        is_executable && self.iter().any(|(_, gone)| gone.after == Entry::Absent && gone.before == *after)
+    }
+
     /// Returns the staged state of a path; `None` if the run has not changed it.
     pub fn staged(&self, path: &RelPath) -> Option<&Entry> {
         self.changes.get(path).map(|change| &change.after)

@@ -1,6 +1,6 @@
 //! Applies patches: exactly or not at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::binary;
@@ -159,6 +159,7 @@ impl Patch {
             seen.insert(path.clone(), found.clone());
             Ok(found)
         };
+        let leaving: BTreeSet<&RelPath> = self.files.iter().filter_map(FilePatch::leaves).collect();
         let mut changes = ChangeSet::default();
         let mut refused = Vec::new();
         let mut one = |file: &FilePatch, changes: &mut ChangeSet| -> Result<(), PatchError> {
@@ -170,6 +171,8 @@ impl Patch {
                     }
                 };
             let (before, position) = match &file.old {
+                // A copy or rename takes the file as it was before the patch, wherever it stands in the text.
+                Some(path) if file.takes_from_elsewhere() => (first(path)?, First::Yes),
                 Some(path) => (
                     now(changes, path, &mut first)?,
                     if changes.staged(path).is_some() { First::No } else { First::Yes },
@@ -177,13 +180,16 @@ impl Patch {
                 None => (Entry::Absent, First::Yes),
             };
             let after = settle(file, &before, position)?;
-            if let Some(old) = file.old.as_ref().filter(|old| file.new.as_ref() != Some(*old) && !file.keeps_old) {
+            // What an earlier part has put there stays: two files may change places.
+            let is_put = |path: &RelPath| changes.staged(path).is_some_and(|entry| *entry != Entry::Absent);
+            if let Some(old) = file.leaves().filter(|old| !file.takes_from_elsewhere() || !is_put(old)) {
                 let base = first(old)?;
                 changes.stage(old.clone(), || base, Entry::Absent);
             }
             if let Some(new) = &file.new {
                 let found = now(changes, new, &mut first)?;
-                if file.old.as_ref() != Some(new) && found != Entry::Absent {
+                let leaves = leaving.contains(new) && changes.staged(new).is_none();
+                if file.old.as_ref() != Some(new) && found != Entry::Absent && !leaves {
                     there(file, &found, &after)?;
                 }
                 let base = first(new)?;
@@ -213,6 +219,16 @@ pub enum First {
 type ApplyHunks<'a> = dyn Fn(&[u8], &[Hunk]) -> Result<Vec<u8>, PatchError> + 'a;
 
 impl FilePatch {
+    /// Returns the path that this part removes: the file is deleted or renamed.
+    fn leaves(&self) -> Option<&RelPath> {
+        self.old.as_ref().filter(|old| self.new.as_ref() != Some(*old) && !self.keeps_old)
+    }
+
+    /// Tells whether this part makes a file from another one: a copy or a rename.
+    fn takes_from_elsewhere(&self) -> bool {
+        self.new.is_some() && self.old.is_some() && self.old != self.new
+    }
+
     /// Says why the patch does not fit this file.
     pub fn mismatch(&self, reason: impl Into<String>) -> PatchError {
         let path = self.old.as_ref().or(self.new.as_ref()).cloned().unwrap_or_default();

@@ -134,6 +134,15 @@ pub(super) fn commits(
     })
 }
 
+/// Finds secrets in the messages of a tag; returns also the kind of object that it stands for.
+pub(super) fn tag(of: (&Place, &Policy, &Environment), object: &str) -> Result<(Vec<Finding>, String), Failure> {
+    with_reader(of, None, &mut |reader, publish| {
+        let (mut findings, kind) = reader.tag(object)?;
+        publish(&mut findings);
+        Ok((findings, kind))
+    })
+}
+
 /// Makes what was found fit to be shown.
 type Publish<'p> = &'p dyn Fn(&mut Vec<Finding>);
 

@@ -178,7 +178,7 @@ fn deliver_staged(
         return Ok(Exit::Ok);
     }
     let undo = place.state()?.join("undo");
-    let judge = |path: &RelPath, change: &crate::change::Change| judge_change(policy, facts, path, change);
+    let judge = |path: &RelPath, change: &crate::change::Change| judge_change(policy, facts, path, (change, &changes));
     let gate = Gate {
         judge: &judge,
         secret: &|_, _| None,

@@ -54,7 +54,8 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
     let others = here.iter().any(|(folder, other)| folder != record && other.state == journal::State::Done);
     let told = Told::of(&report, &hide);
     print(out, &shown(told, was_undone, others, format, &appearance(environment)))?;
-    Ok(if report.left_alone.is_empty() && report.untidy.is_empty() { Exit::Ok } else { Exit::Conflict })
+    let is_whole = report.left_alone.is_empty() && report.untidy.is_empty() && !report.commit_stays;
+    Ok(if is_whole { Exit::Ok } else { Exit::Conflict })
 }
 
 /// Lists the records, the newest first.
@@ -93,6 +94,7 @@ struct Told {
     restored: Vec<String>,
     left_alone: Vec<String>,
     warnings: Vec<String>,
+    commit_stays: bool,
     untidy: Vec<String>,
 }
 
@@ -105,6 +107,7 @@ impl Told {
             restored: paths(&report.restored),
             left_alone: paths(&report.left_alone),
             warnings: texts(&report.warnings),
+            commit_stays: report.commit_stays,
             untidy: texts(&report.untidy),
         }
     }
@@ -113,8 +116,8 @@ impl Told {
 fn shown(told: Told, was_undone: bool, others: bool, format: Format, look: &Appearance) -> String {
     match format {
         Format::Text | Format::Patch => {
-            let Told { run_id, restored, left_alone, warnings, untidy } = told;
-            let is_whole = untidy.is_empty() && left_alone.is_empty();
+            let Told { run_id, restored, left_alone, warnings, commit_stays, untidy } = told;
+            let is_whole = untidy.is_empty() && left_alone.is_empty() && !commit_stays;
             let number = |files: &[String]| count(files.len() as u64, "file");
             let mut headline = match was_undone {
                 true => format!("Nothing to do: run {run_id} is already undone"),
@@ -122,6 +125,9 @@ fn shown(told: Told, was_undone: bool, others: bool, format: Format, look: &Appe
             };
             if !left_alone.is_empty() {
                 headline.push_str(&format!("; {} kept", number(&left_alone)));
+            }
+            if commit_stays {
+                headline.push_str("; the commit is kept");
             }
             if !is_whole {
                 headline.push_str(&format!(" (exit {})", Exit::Conflict.code()));

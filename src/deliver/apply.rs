@@ -3,8 +3,8 @@
 //! New contents are written next to their targets and swapped in, so no reader ever sees half a file, and rolling back
 //! is another swap. The old contents are recorded before the first byte is written.
 
-use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use super::directories::{folders_between, make_folders, restore};
 use super::error::DeliverError;
 use super::journal::{Journal, Record, Saved, SavedCommit, Shape, State, next_number, prune, quoted};
 use super::outputs::{self, Item as OutputItem, Outputs};
-use super::references;
+use super::references::{self, CommitUndone};
 use crate::change::{Change, ChangeSet, Entry};
 use crate::path::RelPath;
 use crate::workspace::folder::{Folder, is_missing};
@@ -86,8 +86,10 @@ enum Done {
     Placed {
         item: usize,
     },
+    /// With the mode of the file.
     Removed {
         item: usize,
+        mode: Option<u32>,
     },
     FolderMade(RelPath),
     /// With its mode.
@@ -151,6 +153,7 @@ impl<'a> Applied<'a> {
     /// Writes what is there before anything changes.
     fn begin_journal(&self, undo: &Path, site: &Site<'_>) -> Result<(Journal, Record), DeliverError> {
         let mut record = self.record(site);
+        record.modes = self.modes().map_err(|error| DeliverError::io(site.root.display(), &error))?;
         let befores = self.items.iter().map(|item| &item.change.before);
         let begun = next_number(undo).and_then(|number| {
             record.number = number;
@@ -198,7 +201,26 @@ impl<'a> Applied<'a> {
             commit: None,
             outputs: self.swaps().iter().map(OutputItem::saved).collect(),
             outputs_delivered: 0,
+            modes: BTreeMap::new(),
         }
+    }
+
+    /// Returns what no file will tell: the modes of files that go, and of their directories.
+    fn modes(&self) -> io::Result<BTreeMap<String, u32>> {
+        let is_file = |entry: &Entry| matches!(entry, Entry::File { .. });
+        let mut modes = BTreeMap::new();
+        for Item { path, change, .. } in &self.items {
+            if !is_file(&change.before) || is_file(&change.after) {
+                continue;
+            }
+            for path in folders_between(&RelPath::root(), path).iter().chain([*path]) {
+                let (parent, name) = self.root.parent_of(path)?;
+                if let Some(mode) = mode_of(&parent, name)? {
+                    modes.insert(quoted(path.as_bytes()), mode);
+                }
+            }
+        }
+        Ok(modes)
     }
 
     fn swaps(&self) -> &[OutputItem] {
@@ -377,12 +399,13 @@ impl<'a> Applied<'a> {
         if parent.entry(name)? != change.before {
             return Ok(false);
         }
+        let mode = mode_of(&parent, name)?;
         parent.unlink(name, self.steps)?;
-        self.done.push(Done::Removed { item });
+        self.done.push(Done::Removed { item, mode });
         let mut folder = path.parent();
         while let Some(empty) = folder.filter(|folder| !folder.is_root()) {
             let (parent, name) = self.root.parent_of(&empty)?;
-            let mode = parent.stat(name)?.map_or(0o777, |stat| number(stat.st_mode));
+            let mode = mode_of(&parent, name)?.unwrap_or(0o777);
             match parent.remove(name, self.steps) {
                 Ok(()) => self.done.push(Done::FolderRemoved(empty.clone(), mode)),
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => break,
@@ -452,7 +475,7 @@ impl<'a> Applied<'a> {
                         parent.place(name, &from, temporary, self.steps)
                     }
                     Done::Exchanged { .. } if dropped.contains(item) => {
-                        restore(&self.root, path, &change.before, &self.run_id, self.steps)
+                        restore(&self.root, path, (&change.before, None), &self.run_id, self.steps)
                     }
                     Done::Exchanged { .. } => {
                         let (parent, name) = self.root.parent_of(path)?;
@@ -461,9 +484,9 @@ impl<'a> Applied<'a> {
                     _ => from.unlink(temporary, self.steps),
                 }
             }
-            Done::Removed { item } => {
+            Done::Removed { item, mode } => {
                 let Item { path, change, .. } = &self.items[*item];
-                restore(&self.root, path, &change.before, &self.run_id, self.steps)
+                restore(&self.root, path, (&change.before, *mode), &self.run_id, self.steps)
             }
             Done::FolderMade(path) => {
                 let (parent, name) = self.root.parent_of(path)?;
@@ -489,13 +512,18 @@ impl Drop for Applied<'_> {
         }
         let committed = self.commit.take().map(|commit| references::undo(&commit, &self.at, &self.run_id));
         // What remains is in the record, which says that the delivery began; the next command rolls it back.
-        if matches!(committed, None | Some(Ok(None)))
+        if matches!(committed, None | Some(Ok(CommitUndone::Gone(None))))
             && self.take_all_back().is_empty()
             && let Some((journal, _)) = self.journal.take()
         {
             journal.discard();
         }
     }
+}
+
+fn mode_of(parent: &Folder, name: &OsStr) -> io::Result<Option<u32>> {
+    let mode = |stat: rustix::fs::Stat| -> u32 { number(stat.st_mode) };
+    Ok(parent.stat(name)?.map(|stat| mode(stat) & 0o7777))
 }
 
 /// Finds the deepest existing directory on the way to a path.

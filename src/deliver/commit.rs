@@ -11,8 +11,8 @@ use super::delivery::{Delivered, DeliveryRequest, Site};
 use super::error::{DeliverError, from_repository};
 use super::journal::{SavedCommit, quoted};
 use super::references::{
-    failed, fill_index, left_locks, move_reference_back, objects_of, publish, refuse_locks, update_index,
-    update_reference,
+    failed, fill_index, head_reference, left_locks, move_reference_back, objects_of, publish, refuse_locks,
+    update_index, update_reference,
 };
 use super::seen;
 use crate::change::patch::{mode, name_in_repository};
@@ -201,9 +201,10 @@ pub(super) fn on_head(
     let repository = repository(site)?;
     let prepared = prepare(changes, order, repository)?;
     refuse_locks(repository, "HEAD")?;
+    let reference = head_reference(repository).map_err(|error| DeliverError::io("HEAD", &error))?;
     let mut applied = Applied::begin(changes, site, steps)?;
     let saved = SavedCommit {
-        reference: "HEAD".to_owned(),
+        reference,
         old: prepared.base.clone(),
         new: prepared.commit.clone(),
         index_before: quoted(&prepared.index_info_before),

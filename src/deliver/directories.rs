@@ -5,7 +5,7 @@ use std::io;
 
 use crate::change::Entry;
 use crate::path::RelPath;
-use crate::workspace::folder::Folder;
+use crate::workspace::folder::{Folder, Like};
 use crate::workspace::steps::Steps;
 
 /// Makes the folders below `from` on the way to a path, as far as they are missing, and names those that it made.
@@ -26,8 +26,15 @@ pub(super) fn make_folders(
     Ok(())
 }
 
-/// Puts an entry at a path atomically, replacing any file or link; creates the directories on the way.
-pub(super) fn restore(root: &Folder, path: &RelPath, entry: &Entry, run_id: &str, steps: &Steps) -> io::Result<()> {
+/// Puts an entry at a path atomically, replacing any file or link; creates the directories on the way. `mode` is that of
+/// a file which is no longer there.
+pub(super) fn restore(
+    root: &Folder,
+    path: &RelPath,
+    (entry, mode): (&Entry, Option<u32>),
+    run_id: &str,
+    steps: &Steps,
+) -> io::Result<()> {
     make_folders(root, &RelPath::root(), path, steps, &mut Vec::new())?;
     let (parent, name) = root.parent_of(path)?;
     let stands = parent.stat(name)?.is_some();
@@ -38,7 +45,8 @@ pub(super) fn restore(root: &Folder, path: &RelPath, entry: &Entry, run_id: &str
     if parent.stat(&temporary)?.is_some() {
         parent.unlink(&temporary, steps)?;
     }
-    parent.create(&temporary, entry, parent.like(name)?.as_ref(), steps)?;
+    let like = parent.like(name)?.or(mode.map(Like::with_mode));
+    parent.create(&temporary, entry, like.as_ref(), steps)?;
     if stands {
         parent.exchange(&temporary, &parent, name, steps)?;
         parent.unlink(&temporary, steps)

@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "undo records are written here")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -59,6 +59,9 @@ pub struct Record {
     /// How many such files and directories were delivered: they stay when the change is undone.
     #[serde(default)]
     pub outputs_delivered: usize,
+    /// Modes of files that go, and of the directories that they were in.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub modes: BTreeMap<String, u32>,
 }
 
 /// A changed file before and after.

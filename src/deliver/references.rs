@@ -181,29 +181,58 @@ pub(super) fn publish(private: &Path, repository: &Repository, run_id: &str) -> 
 /// Finds what would prevent [`undo`] of a commit, before anything is changed.
 pub(super) fn can_undo(commit: &SavedCommit, root: &Path) -> io::Result<()> {
     let Some(repository) = Repository::discover(root).map_err(io::Error::other)? else { return Ok(()) };
-    refuse_locks(&repository, &commit.reference)
+    refuse_locks(&repository, "HEAD")
         .map_err(|error| io::Error::other(format!("{error}; {}", error.hint())))?;
     // Checks that git starts and accepts the repository.
-    repository.git().run(&["rev-parse", "--git-dir"], b"").map(drop).map_err(io::Error::other)
+    repository.git().run(&["rev-parse", "--git-dir"], b"").map(drop).map_err(io::Error::other)?;
+    let ends_there = reference_now(&repository, &commit.reference)?.as_deref() == Some(&commit.new);
+    if ends_there && head_reference(&repository)? != commit.reference {
+        let name = shown(&commit.reference);
+        return Err(io::Error::other(format!(
+            "the commit is the last one of the branch {name}, and HEAD is elsewhere; run `git switch {name}` first"
+        )));
+    }
+    Ok(())
+}
+
+/// Returns the reference that a commit moves: the branch that HEAD names, or HEAD itself where it names none.
+pub(super) fn head_reference(repository: &Repository) -> io::Result<String> {
+    let (_, branch) = repository.head_now().map_err(io::Error::other)?;
+    Ok(branch.map_or_else(|| "HEAD".to_owned(), |name| format!("refs/heads/{name}")))
+}
+
+fn shown(reference: &str) -> &str {
+    reference.strip_prefix("refs/heads/").unwrap_or(reference)
+}
+
+/// What became of a commit that was to be undone.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum CommitUndone {
+    /// Nothing refers to it; a warning if git left a lock.
+    Gone(Option<String>),
+    /// It stays, for this reason: somebody has built on it.
+    Stays(String),
 }
 
 /// Undoes the commit of a record: the index entries that are as the run left them, then the reference if it still
-/// points to the commit. Returns a warning if somebody has built on the commit, so that it stays, or if git left a lock.
+/// points to the commit.
 ///
 /// The reference moves last: until then a repetition starts over, and afterwards nothing is left to do.
-pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Result<Option<String>> {
+pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Result<CommitUndone> {
     let Some(repository) = Repository::discover(root).map_err(io::Error::other)? else {
-        return Ok(Some(format!("{} is no longer in a git repository", root.display())));
+        let warning = format!("{} is no longer in a git repository", root.display());
+        return Ok(CommitUndone::Gone(Some(warning)));
     };
     remove_unfinished(&objects_of(&repository).map_err(io::Error::other)?, run_id);
     let now = reference_now(&repository, &commit.reference)?;
     if now == commit.old {
-        return Ok(None);
+        return Ok(CommitUndone::Gone(None));
     }
     if now.as_deref() != Some(&commit.new) {
-        return Ok(Some(format!(
-            "{} has moved since; `git revert {}` undoes the commit",
-            commit.reference, commit.new
+        let name = shown(&commit.reference);
+        return Ok(CommitUndone::Stays(format!(
+            "{name} has moved since; `git revert {}` undoes the commit",
+            commit.new
         )));
     }
     let damaged = || io::Error::other("the record of the commit is damaged");
@@ -224,7 +253,7 @@ pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Resul
             Err(also) => io::Error::other(format!("{error}; {also}")),
         }
     })?;
-    Ok(left_locks(&repository, &commit.reference).into_iter().next())
+    Ok(CommitUndone::Gone(left_locks(&repository, "HEAD").into_iter().next()))
 }
 
 pub(super) fn failed(error: GitError) -> DeliverError {

@@ -1,18 +1,19 @@
 //! Reverts what a run delivered, from its record.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
 use rustix::fs::FileType;
 
 use super::directories::{back_name, make_folders};
-use super::journal::{self, Journal, Record, Shape, State, records};
-use super::{outputs, references};
+use super::journal::{self, Journal, Record, Saved, Shape, State, records};
+use super::outputs;
+use super::references::{self, CommitUndone};
 use crate::change::Entry;
 use crate::git::Whole;
 use crate::path::RelPath;
-use crate::workspace::folder::{Folder, is_missing};
+use crate::workspace::folder::{Folder, Like, is_missing};
 use crate::workspace::steps::Steps;
 
 /// The result of undoing.
@@ -28,6 +29,8 @@ pub struct UndoReport {
     pub unchanged: Vec<RelPath>,
     /// Problems with undoing the commit, if one was made, and what stays.
     pub warnings: Vec<String>,
+    /// The commit was not undone: somebody has built on it.
+    pub commit_stays: bool,
     /// Files set aside, or made by the run, that could not be removed; the next attempt begins with them.
     pub untidy: Vec<String>,
 }
@@ -41,8 +44,12 @@ pub fn recover(undo: &Path, root: &Path) -> io::Result<Vec<UndoReport>> {
             // What stays now is tried again by the next command.
             let _stays = remove_aside(&folder, root);
         }
-        if record.state == State::Begun && record.root == name {
-            match undo_if(&folder, root, &Steps::default(), |state| state == State::Begun) {
+        // A delivery that was killed, or an undoing: that has not yet removed what it put aside.
+        let is_cut_off = record.state == State::Begun || !record.temporary.is_empty();
+        if is_cut_off && record.root == name {
+            match undo_if(&folder, root, &Steps::default(), |now| {
+                now.state == State::Begun || !now.temporary.is_empty()
+            }) {
                 Ok(report) => reports.extend(report),
                 // A live process is delivering it at this moment.
                 Err(error) if error.cause.kind() == io::ErrorKind::WouldBlock => {}
@@ -100,7 +107,7 @@ fn undo_if(
     folder: &Path,
     root: &Path,
     steps: &Steps,
-    wanted: impl Fn(State) -> bool,
+    wanted: impl Fn(&Record) -> bool,
 ) -> Result<Option<UndoReport>, UndoError> {
     let _whole = Whole::begin();
     let (_, record) = Journal::open(folder)?;
@@ -115,7 +122,7 @@ fn undo_if(
     }
     // Until it was locked, another process may have finished it.
     let (journal, mut record) = Journal::open(folder)?;
-    if !wanted(record.state) {
+    if !wanted(&record) {
         return Ok(None);
     }
     let mut report = UndoReport { run_id: record.run_id.clone(), ..UndoReport::default() };
@@ -129,13 +136,14 @@ fn undo_if(
         references::can_undo(commit, root)?;
     }
     restore(root, &tree, &journal, &mut record, &mut report, steps)?;
-    if report.left_alone.is_empty() {
+    if report.left_alone.is_empty() && !report.commit_stays {
         record.state = State::Undone;
     } else {
         // What was kept can be undone later, once it is again as the run left it.
         let is_kept = |path: &RelPath| report.left_alone.contains(path);
         record.files.retain(|file| journal::path(&file.path).is_ok_and(|path| is_kept(&path)));
-        (record.state, record.commit) = (State::Done, None);
+        record.state = State::Done;
+        record.commit = record.commit.take().filter(|_| report.commit_stays);
     }
     if let Err(cause) = journal.write(&record, steps) {
         // The tree is complete; only the record does not say so, and a repetition finds nothing to do.
@@ -160,7 +168,8 @@ fn restore(
     }
     let made: BTreeSet<RelPath> =
         record.folders_made.iter().map(|folder| journal::path(folder)).collect::<io::Result<_>>()?;
-    let mut plan = Plan { tree, run_id: &record.run_id, made: &made, names: 0, steps, done: Vec::new() };
+    let modes = record.modes.clone();
+    let mut plan = Plan { tree, run_id: &record.run_id, made: &made, modes: &modes, names: 0, steps, done: Vec::new() };
     let (mut restored, mut added) = (Vec::new(), Vec::new());
     for (path, before) in to_restore(record, tree, report, steps)? {
         let temporary = plan.beside(&path)?;
@@ -186,7 +195,13 @@ fn restore(
     report.restored = put_back.filter(|path| !report.left_alone.contains(path)).collect();
     if let Some(commit) = &record.commit {
         match references::undo(commit, root, &record.run_id) {
-            Ok(warning) => report.warnings.extend(warning),
+            Ok(CommitUndone::Gone(warning)) => report.warnings.extend(warning),
+            Ok(CommitUndone::Stays(why)) => {
+                report.warnings.push(why);
+                // What was made on it has taken the change back already.
+                let is_reverted = !record.files.is_empty() && report.unchanged.len() == record.files.len();
+                report.commit_stays = !is_reverted;
+            }
             Err(error) => {
                 let cause = io::Error::other(format!("cannot undo the commit {}: {error}", commit.new));
                 return Err(plan.give_up(record, cause));
@@ -242,12 +257,15 @@ fn clean_up(tree: &Folder, journal: &Journal, record: &mut Record, report: &mut 
     let mut standing: Vec<String> = Vec::new();
     for folder in record.folders_made.iter().rev() {
         // A file that was kept may be undone later, and its directory with it.
-        let below = format!("{folder}/");
-        if record.state == State::Done && record.files.iter().any(|file| file.path.starts_with(&below)) {
+        let path = journal::path(folder);
+        let is_below = |file: &Saved| match (journal::path(&file.path), &path) {
+            (Ok(file), Ok(folder)) => file.is_under(folder),
+            _ => false,
+        };
+        if record.state == State::Done && record.files.iter().any(is_below) {
             standing.insert(0, folder.clone());
             continue;
         }
-        let path = journal::path(folder);
         let removed = path.as_ref().map_err(|error| io::Error::other(error.to_string())).and_then(|path| {
             match is_folder(tree, path)? {
                 true => tree.parent_of(path).and_then(|(parent, name)| parent.remove(name, steps)),
@@ -281,6 +299,8 @@ struct Plan<'a> {
     run_id: &'a str,
     /// The directories that the run made.
     made: &'a BTreeSet<RelPath>,
+    /// Those of the record.
+    modes: &'a BTreeMap<String, u32>,
     names: usize,
     steps: &'a Steps,
     done: Vec<Done>,
@@ -314,8 +334,13 @@ impl Plan<'_> {
             Err(error) if is_missing(&error) => None,
             Err(error) => return Err(error),
         };
+        let like = like.or_else(|| self.mode(path).map(Like::with_mode));
         let (parent, name) = self.tree.parent_of(temporary)?;
         parent.create(name, before, like.as_ref(), self.steps)
+    }
+
+    fn mode(&self, path: &RelPath) -> Option<u32> {
+        self.modes.get(&journal::quoted(path.as_bytes())).copied()
     }
 
     /// Swaps everything in; returns a directory that is in the way and not the run's.
@@ -348,6 +373,13 @@ impl Plan<'_> {
             }
             let mut made = Vec::new();
             let ready = make_folders(self.tree, &RelPath::root(), path, self.steps, &mut made);
+            for folder in &made {
+                if let Some(mode) = self.mode(folder) {
+                    let (parent, name) = self.tree.parent_of(folder)?;
+                    // Until everything is in it, its owner may write there.
+                    parent.set_mode(name, mode | 0o700)?;
+                }
+            }
             self.done.extend(made.into_iter().map(Done::FolderMade));
             ready?;
             let (parent, name) = self.tree.parent_of(path)?;
@@ -359,6 +391,14 @@ impl Plan<'_> {
         }
         for (temporary, path) in added.iter().filter(|(_, path)| !in_the_way(path)) {
             self.move_to(path, temporary)?;
+        }
+        for done in &self.done {
+            if let Done::FolderMade(folder) = done
+                && let Some(mode) = self.mode(folder).filter(|mode| mode & 0o700 != 0o700)
+            {
+                let (parent, name) = self.tree.parent_of(folder)?;
+                parent.set_mode(name, mode)?;
+            }
         }
         Ok(left_alone)
     }
@@ -437,164 +477,4 @@ fn remove_one(tree: &Folder, path: &RelPath, steps: &Steps) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    use super::super::test_support::{Project, script};
-    use super::*;
-    use crate::change::ChangeSet;
-    use crate::deliver::Site;
-    use crate::deliver::apply::apply;
-
-    fn project() -> Project {
-        Project::new().file("z", "1\n").file("gone/b", "1\n").file("c", "1\n")
-    }
-
-    fn changes(project: &Project) -> ChangeSet {
-        project.changes(&[
-            ("z", script("2\n")),
-            ("gone/b", Entry::Absent),
-            ("c", Entry::Absent),
-            ("c/d", Entry::file("2\n")),
-            ("new/e", Entry::file("2\n")),
-            ("new/deep/er/f", Entry::file("2\n")),
-        ])
-    }
-
-    #[test]
-    fn a_record_that_cannot_be_read_is_an_error_and_not_a_record_that_is_not_there() {
-        let (project, record) = applied();
-        let undo = record.parent().unwrap();
-        assert_eq!(records(undo).unwrap().len(), 1);
-        std::fs::remove_file(record.join("record.json")).unwrap();
-        assert_eq!(records(undo).unwrap().len(), 0);
-        // It leads to itself.
-        std::os::unix::fs::symlink("record.json", record.join("record.json")).unwrap();
-        let said = records(undo).unwrap_err().to_string();
-        assert!(said.contains(&record.display().to_string()), "{said}");
-        assert!(recover(undo, project.root()).is_err());
-    }
-
-    fn applied() -> (Project, PathBuf) {
-        let project = project();
-        let record = apply(&changes(&project), &project.site(), &Steps::default()).unwrap().unwrap();
-        (project, record)
-    }
-
-    /// What is in the project, by relative paths.
-    fn names(project: &Project) -> Vec<(PathBuf, (u32, Entry))> {
-        let relative = |path: PathBuf| path.strip_prefix(project.root()).unwrap().to_owned();
-        project.files().into_iter().map(|(path, state)| (relative(path), state)).collect()
-    }
-
-    #[test]
-    fn a_rollback_killed_at_any_operation_is_finished_by_undoing() {
-        let before = names(&project());
-        let (mut failing, mut killed, mut beside) = (0, 1, 0);
-        loop {
-            let project = project();
-            let steps = Steps::failing_then_killed_at(failing, killed);
-            if apply(&changes(&project), &project.site(), &steps).is_ok() {
-                break;
-            }
-            beside += project.leftovers().iter().filter(|path| path.to_string_lossy().ends_with("-back")).count();
-            recover(&project.undo(), project.root()).unwrap();
-            assert_eq!(names(&project), before, "failing at {failing}, killed at {killed}");
-            let ended = steps.taken() <= killed;
-            (failing, killed) = if ended { (failing + 1, failing + 2) } else { (failing, killed + 1) };
-        }
-        assert!(failing > 8 && beside > 0, "{failing}, {beside}");
-    }
-
-    #[test]
-    fn an_undo_killed_at_any_operation_is_finished_by_the_next() {
-        let before = project();
-        for number in 0.. {
-            let (project, record) = applied();
-            let killed = undo(&record, project.root(), &Steps::killed_at(number)).is_err();
-            undo(&record, project.root(), &Steps::default()).unwrap();
-            assert_eq!(names(&project), names(&before), "operation {number}");
-            if !killed {
-                assert!(number > 8);
-                break;
-            }
-        }
-    }
-
-    #[test]
-    fn an_undo_of_which_any_operation_fails_changes_nothing_or_all() {
-        let before = project();
-        for number in 0.. {
-            let (project, record) = applied();
-            let after = names(&project);
-            let steps = Steps::failing_at(number);
-            match undo(&record, project.root(), &steps) {
-                Err(error) if error.half => {
-                    // The record could not be closed: the tree is restored, and what was set aside is removed the next
-                    // time.
-                    undo(&record, project.root(), &Steps::default()).unwrap();
-                    assert_eq!(names(&project), names(&before), "operation {number}");
-                }
-                Err(_) => assert_eq!(names(&project), after, "operation {number}"),
-                Ok(report) => {
-                    let again = undo(&record, project.root(), &Steps::default()).unwrap();
-                    assert!(again.untidy.is_empty(), "{:?}", again.untidy);
-                    assert_eq!(names(&project), names(&before), "operation {number}");
-                    if steps.taken() <= number {
-                        assert!(number > 12 && report.untidy.is_empty());
-                        break;
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_record_of_another_folder_or_a_damaged_one_restores_nothing() {
-        let (project, record) = applied();
-        let elsewhere = tempfile::tempdir().unwrap();
-        assert!(undo(&record, elsewhere.path(), &Steps::default()).is_err());
-        for blob in std::fs::read_dir(record.join("blobs")).unwrap() {
-            std::fs::write(blob.unwrap().path(), "damaged").unwrap();
-        }
-        assert!(undo(&record, project.root(), &Steps::default()).is_err());
-        assert_eq!(std::fs::read(project.root().join("z")).unwrap(), b"2\n");
-        std::fs::write(record.join("record.json"), "{\"version\": 9}").unwrap();
-        assert!(undo(&record, project.root(), &Steps::default()).is_err());
-    }
-
-    #[test]
-    fn a_clock_that_goes_back_does_not_change_which_delivery_is_the_last() {
-        let project = Project::new().file("a", "0");
-        for (number, run_id) in ["r9", "r8", "r1"].into_iter().enumerate() {
-            let changes = project.changes(&[("a", Entry::file(number.to_string() + "x"))]);
-            apply(&changes, &Site { run_id, ..project.site() }, &Steps::default()).unwrap();
-        }
-        let order: Vec<String> = project.records().into_iter().map(|(_, record)| record.run_id).collect();
-        assert_eq!(order, ["r1", "r8", "r9"]);
-        journal::prune(&project.undo(), 2).unwrap();
-        let left: Vec<String> = project.records().into_iter().map(|(_, record)| record.run_id).collect();
-        assert_eq!(left, ["r1", "r8"]);
-    }
-
-    #[test]
-    fn a_delivery_that_ended_meanwhile_is_not_taken_back() {
-        let (project, record) = applied();
-        let after = names(&project);
-        // Before it was locked, the record was a delivery in progress.
-        let report = undo_if(&record, project.root(), &Steps::default(), |state| state == State::Begun);
-        assert_eq!((report.unwrap(), names(&project)), (None, after));
-    }
-
-    #[test]
-    fn old_records_go_and_the_newest_stay() {
-        let project = Project::new().file("a", "0");
-        for (number, run_id) in ["r1", "r2", "r3"].into_iter().enumerate() {
-            let changes = project.changes(&[("a", Entry::file(number.to_string() + "x"))]);
-            apply(&changes, &Site { run_id, ..project.site() }, &Steps::default()).unwrap();
-        }
-        journal::prune(&project.undo(), 1).unwrap();
-        let left: Vec<String> = project.records().into_iter().map(|(_, record)| record.run_id).collect();
-        assert_eq!(left, ["r3"]);
-    }
-}
+mod tests;

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Stat, Uid};
 
 use super::steps::Steps;
 use crate::change::Entry;
@@ -30,9 +30,17 @@ impl std::os::fd::AsFd for Folder {
 /// What a new file takes over from the one that it replaces, besides its name.
 #[derive(Debug)]
 pub struct Like {
-    stat: Stat,
+    mode: u32,
+    owner: Option<(Uid, Gid)>,
     /// Names and values.
     attributes: Vec<(OsString, Vec<u8>)>,
+}
+
+impl Like {
+    /// Has a mode, and nothing else.
+    pub fn with_mode(mode: u32) -> Like {
+        Like { mode, owner: None, attributes: Vec::new() }
+    }
 }
 
 /// The access list of a file, as Linux keeps it.
@@ -300,7 +308,8 @@ impl Folder {
         // Attributes of a file that is closed to us are closed, too.
         let file = rustix::fs::openat(&self.0, name, flags, Mode::empty());
         let attributes = file.map_or_else(|_| Vec::new(), |file| attributes(file.as_fd()));
-        Ok(Some(Like { stat, attributes }))
+        let owner = Some((Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid)));
+        Ok(Some(Like { mode: super::snapshot::number(stat.st_mode), owner, attributes }))
     }
 
     /// Makes a new file or link. A file gets the mode, owner, access list and extended attributes of `like`, as far as
@@ -314,24 +323,29 @@ impl Folder {
             }
             Entry::File { content, executable } => {
                 steps.step()?;
-                let mut file = self.create_file(name, *executable)?;
+                // Until it has its mode, nobody else may read it.
+                let mut file = match like {
+                    Some(_) => self.create_private(name)?,
+                    None => self.create_file(name, *executable)?,
+                };
                 steps.step()?;
                 file.write_all(content)?;
-                if let Some(Like { stat: like, attributes }) = like {
+                if let Some(Like { mode: like, owner, attributes }) = like {
                     // Everybody who may read may execute.
-                    let execute = (like.st_mode & 0o444) >> 2;
-                    let mode = if *executable { like.st_mode | execute } else { like.st_mode & !0o111 };
-                    let mode = if (like.st_mode & 0o100 != 0) == *executable { like.st_mode } else { mode };
-                    let (owner, group) =
-                        (rustix::fs::Uid::from_raw(like.st_uid), rustix::fs::Gid::from_raw(like.st_gid));
-                    // Only root can give a file away; for all others the owner is the same or stays ours.
-                    let _ = rustix::fs::fchown(file.as_fd(), Some(owner), Some(group));
+                    let execute = (like & 0o444) >> 2;
+                    let mode = if *executable { like | execute } else { like & !0o111 };
+                    let mode = if (like & 0o100 != 0) == *executable { *like } else { mode };
+                    if let Some((owner, group)) = owner {
+                        // Only root can give a file away; for all others the owner is the same or stays ours.
+                        let _ = rustix::fs::fchown(file.as_fd(), Some(*owner), Some(*group));
+                    }
                     for (name, value) in attributes {
                         // Not every file system has them.
                         let _ = rustix::fs::fsetxattr(file.as_fd(), &**name, value, rustix::fs::XattrFlags::empty());
                     }
                     // Behind the access list, whose rights the mode limits.
-                    rustix::fs::fchmod(file.as_fd(), Mode::from_raw_mode(mode & 0o7777))?;
+                    let mode = Mode::from_raw_mode(super::snapshot::number(mode & 0o7777));
+                    rustix::fs::fchmod(file.as_fd(), mode)?;
                 }
                 file.sync_data()
             }

@@ -83,6 +83,15 @@ fn a_push_with_a_secret_in_any_of_its_commits_is_stopped_without_a_model() {
     commit("clean.py", "clean = 1\n");
     must(&project, &["merge", "-q", "--no-edit", "main"]);
     assert!(push(&[("QWEN_HOOK", "local")], &["clean"]).ok);
+    // Tags have messages, too.
+    must(&project, &["tag", "-a", "v1", "-m", &token]);
+    let stopped = push(&[], &["v1"]);
+    assert!(!stopped.ok && stopped.text.contains("TAG_EDITMSG:1: [qwen/secret]"), "{}", stopped.text);
+    must(&project, &["tag", "-a", "v2", "-m", "fine"]);
+    assert!(push(&[("QWEN_HOOK", "local")], &["v2"]).ok);
+    must(&project, &["tag", "tree", "HEAD^{tree}"]);
+    let named = push(&[("QWEN_HOOK", "local")], &["tree"]);
+    assert!(named.ok && named.text.contains("is a tree, which is not searched"), "{}", named.text);
     // Each branch that is not reviewed is named.
     let names: Vec<String> = (0..9).map(|n| format!("b{n}")).collect();
     for name in &names {

@@ -18,6 +18,25 @@ fn a_rename_moves_the_file_and_its_mode() {
 }
 
 #[test]
+fn a_copy_or_a_rename_takes_the_file_as_it_was_before_the_patch() {
+    let of = |changes: &ChangeSet, path: &str| changes.staged(&RelPath::new(path).unwrap()).cloned();
+    let copy = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n\
+                diff --git a/a b/n\nsimilarity index 100%\ncopy from a\ncopy to n\n";
+    let changes = apply(copy, "1\n").unwrap();
+    assert_eq!((of(&changes, "a"), of(&changes, "n")), (Some(Entry::file("2\n")), Some(Entry::file("1\n"))));
+    // Two files change places.
+    let one = |from: &str, to: &str| {
+        format!("diff --git a/{from} b/{to}\nsimilarity index 100%\nrename from {from}\nrename to {to}\n")
+    };
+    let patch = Patch::parse((one("a", "b") + &one("b", "a")).as_bytes()).unwrap();
+    let look = |path: &RelPath| Ok(Entry::file(format!("{path}\n")));
+    let changes = patch.apply(&look, ObjectFormat::Sha1).unwrap();
+    assert_eq!((of(&changes, "a"), of(&changes, "b")), (Some(Entry::file("b\n")), Some(Entry::file("a\n"))));
+    let patch = Patch::parse(one("a", "b").as_bytes()).unwrap();
+    assert!(patch.apply(&look, ObjectFormat::Sha1).unwrap_err().to_string().contains("already exists"));
+}
+
+#[test]
 fn a_plain_diff_with_a_cover_letter_is_read() {
     let changes =
         apply("Hello\n\n--- a/a\t2020-01-01\n+++ b/a\n@@ -1,2 +1,2 @@ fn x()\n 1\n-2\n+two\n", "1\n2\n").unwrap();

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write};
 use std::time::{Duration, Instant};
 
-use super::super::check::{commits, local};
+use super::super::check::{commits, local, tag};
 use super::asked::{HookRequest, Line, given, of_git, report, skipped};
 use super::error::HookError;
 use crate::cli::hook::HookMode;
@@ -53,7 +53,8 @@ pub(super) async fn run(
         }
     }
     let budget = asked.common.max_wall_time.unwrap_or(BUDGET);
-    let lines = local_lines(asked, (&ranges, &remote), started + budget, err)?;
+    let mut lines = in_tags(asked, &updates, err)?;
+    lines.extend(local_lines(asked, (&ranges, &remote), started + budget, err)?);
     if mode == HookMode::Local || lines.iter().any(|line| line.blocks) {
         let exit = report(lines, environment, out)?;
         if exit != Exit::Ok {
@@ -88,6 +89,22 @@ pub(super) async fn run(
         exit = exit.or_worse(asked.judge(reply, mode, out, err)?);
     }
     Ok(exit)
+}
+
+/// Looks for secrets in the messages of tags that are pushed.
+fn in_tags(asked: &HookRequest<'_>, updates: &[Update], err: &mut dyn Write) -> Result<Vec<Line>, Failure> {
+    let git = asked.repository().git();
+    let policy = asked.place.policy(None, false, asked.environment)?.policy;
+    let kind = |object: &str| git.line(&["cat-file", "-t", object], b"").unwrap_or_default();
+    let mut lines = Vec::new();
+    for Update { local, .. } in updates.iter().filter(|update| !matches!(&*kind(&update.local), "commit" | "")) {
+        let (found, kind) = tag((asked.place, &policy, asked.environment), local)?;
+        lines.extend(found.iter().map(Line::of));
+        if kind != "commit" {
+            skipped(asked.common, asked.what, err, &format!("{} is a {kind}, which is not searched", short(local)))?;
+        }
+    }
+    Ok(lines)
 }
 
 /// Looks for what no model is needed for, in the commits themselves as well: a key that one adds and the next one removes is

@@ -446,7 +446,29 @@ fn a_commit_that_others_build_on_stays_and_is_named() {
     let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
     git(project.root(), &["commit", "-q", "--allow-empty", "-m", "by a person"]);
     let report = undo::undo(&record, project.root(), &Steps::default()).unwrap();
-    assert!(report.warnings[0].contains("HEAD has moved since"), "{:?}", report.warnings);
+    assert!(report.commit_stays && report.warnings[0].contains("main has moved since"), "{:?}", report.warnings);
+    // Once nothing is built on it, it can be undone.
+    git(project.root(), &["reset", "-q", "--soft", "HEAD~1"]);
+    let report = undo::undo(&record, project.root(), &Steps::default()).unwrap();
+    assert!(!report.commit_stays && report.warnings.is_empty(), "{:?}", report.warnings);
+    assert_eq!(git(project.root(), &["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_commit_is_undone_on_its_branch_only() {
+    let project = project(&[]);
+    let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
+    for elsewhere in [&["checkout", "-q", "-b", "other"][..], &["checkout", "-q", "HEAD~1"]] {
+        git(project.root(), elsewhere);
+        let all = || git(project.root(), &["for-each-ref"]) + &git(project.root(), &["status", "--porcelain"]);
+        let before = all();
+        let error = undo::undo(&record, project.root(), &Steps::default()).unwrap_err().to_string();
+        assert!(error.contains("`git switch main`"), "{error}");
+        assert_eq!(all(), before);
+    }
+    git(project.root(), &["checkout", "-q", "main"]);
+    undo::undo(&record, project.root(), &Steps::default()).unwrap();
+    assert_eq!(git(project.root(), &["rev-list", "--count", "main"]), "1");
 }
 
 #[test]

@@ -138,7 +138,7 @@ pub fn delivered(
     let facts = Facts { tree: Arc::new(after), ..rules.facts.clone() };
     let judge = |path: &RelPath, change: &Change| {
         (rules.also)(path)?;
-        judge_change(rules.policy, &facts, path, change)
+        judge_change(rules.policy, &facts, path, (change, changes))
     };
     let secret = |path: &RelPath, change: &Change| rules.secrets.added(path, change, rules.policy.refuses_secrets());
     let (max_files, max_bytes) = rules.policy.change_limits();

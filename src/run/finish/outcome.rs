@@ -122,7 +122,7 @@ fn delivered(
 ) -> Result<(Delivered, Option<String>), (Failure, bool)> {
     let policy = &setup.rules.policy;
     let how = delivery(setup, stage, answer).map_err(|failure| (failure, false))?;
-    let judge = |path: &RelPath, change: &Change| judge_change(policy, &setup.facts(stage), path, change);
+    let judge = |path: &RelPath, change: &Change| judge_change(policy, &setup.facts(stage), path, (change, changes));
     let secret = |path: &RelPath, change: &Change| setup.masking.secrets.added(path, change, policy.refuses_secrets());
     let (max_files, max_bytes) = policy.change_limits();
     let cap = |own: Option<u64>, policy: u64| {

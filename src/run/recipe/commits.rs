@@ -18,8 +18,9 @@ const RULES: [LocalRule; 2] = [LocalRule::Secrets, LocalRule::Denied];
 /// A file of a commit, and the ids of its contents in the parents.
 type InCommit = (Changed, Vec<String>);
 
-/// What the message of a commit is called.
+/// What the message of a commit is called, and that of a tag.
 const MESSAGE: &str = "COMMIT_EDITMSG";
+const TAG: &str = "TAG_EDITMSG";
 
 /// What was seen of commits.
 pub struct LookedAtCommits {
@@ -70,8 +71,7 @@ impl ChangeReader<'_> {
         let (mut looked, mut seen) = (LookedAtCommits { findings: Vec::new(), left: 0 }, HashSet::new());
         for message in String::from_utf8_lossy(&messages).split('\0') {
             let Some((commit, text)) = message.split_once('\n') else { continue };
-            let lines = (1..).zip(text.lines()).map(|(number, line)| (number, (line.to_owned(), true))).collect();
-            let found = local::problems(&message_file(), MESSAGE, Some(&lines), &rules);
+            let found = in_message(text, MESSAGE, &rules);
             looked.findings.extend(found.into_iter().map(|finding| (commit.to_owned(), finding)));
         }
         for (commit, files) in by_commit(&listed) {
@@ -93,12 +93,47 @@ impl ChangeReader<'_> {
         }
         Ok(looked)
     }
+
+    /// Looks at the message of a tag, and of the tags that it names. Returns also the kind of object that it stands for:
+    /// git's `commit`, `tree` or `blob`.
+    ///
+    /// Errors with the reason alone.
+    pub fn tag(&self, object: &str) -> Result<(Vec<Finding>, String), String> {
+        let git = self.repository.git();
+        let is_ignored = |path: &str, digest: &str| self.policy.ignores_secret(path, digest);
+        let rules = Rules {
+            wanted: &RULES,
+            secrets: self.secrets,
+            is_ignored: &is_ignored,
+            link_at: &|_| None,
+            text_of: &|_| None,
+        };
+        let (mut object, mut findings) = (object.to_owned(), Vec::new());
+        loop {
+            let kind = git.line(&["cat-file", "-t", &object], b"").map_err(|error| error.to_string())?;
+            if kind != "tag" {
+                return Ok((findings, kind));
+            }
+            let tag = git.run(&["cat-file", "tag", &object], b"").map_err(|error| error.to_string())?;
+            let text = String::from_utf8_lossy(&tag);
+            let (head, message) = text.split_once("\n\n").unwrap_or((&text, ""));
+            findings.extend(in_message(message, TAG, &rules));
+            let named = head.lines().find_map(|line| line.strip_prefix("object "));
+            named.ok_or_else(|| format!("the tag {object} names no object"))?.clone_into(&mut object);
+        }
+    }
 }
 
-/// Returns the message of a commit as a file that is added.
-fn message_file() -> Changed {
+/// Looks for problems in a message that git keeps under this name while it is written.
+fn in_message(text: &str, name: &str, rules: &Rules<'_>) -> Vec<Finding> {
+    let lines = (1..).zip(text.lines()).map(|(number, line)| (number, (line.to_owned(), true))).collect();
+    local::problems(&message_file(name), name, Some(&lines), rules)
+}
+
+/// Returns a message as a file that is added.
+fn message_file(name: &str) -> Changed {
     let [mode, id] = ["100644", "message"].map(str::to_owned);
-    let (path, before) = (MESSAGE.as_bytes().to_vec(), mode.clone());
+    let (path, before) = (name.as_bytes().to_vec(), mode.clone());
     Changed { path, before, after: mode, base_id: id.clone(), id, status: 'A', lines: None }
 }
 

@@ -1,7 +1,7 @@
 //! Applies the policy's decision to calls, narrowed by what this run can guarantee.
 
 use crate::agent::invoke::PolicyCheck;
-use crate::change::{Change, Entry};
+use crate::change::{Change, ChangeSet, Entry};
 use crate::path::RelPath;
 use crate::policy::{Access, ChangeFacts, CommandPlan, Decision, Denial, Facts, Grant, Policy};
 use crate::sandbox::Tier;
@@ -58,14 +58,21 @@ impl PolicyCheck for RunPolicyCheck<'_> {
     }
 }
 
-/// Judges a change by the policy's rules for the gate.
-pub fn judge_change(policy: &Policy, facts: &Facts, path: &RelPath, change: &Change) -> Result<(), String> {
+/// Judges one of these changes by the policy's rules for the gate.
+pub fn judge_change(
+    policy: &Policy,
+    facts: &Facts,
+    path: &RelPath,
+    (change, changes): (&Change, &ChangeSet),
+) -> Result<(), String> {
     let Some(kind) = change.kind() else { return Ok(()) };
     let executable = |entry: &Entry| matches!(entry, Entry::File { executable: true, .. });
     let link = |entry: &Entry| matches!(entry, Entry::Link { .. });
     let facts_of_change = ChangeFacts {
         kind,
-        becomes_executable: executable(&change.after) && !executable(&change.before),
+        becomes_executable: executable(&change.after)
+            && !executable(&change.before)
+            && !changes.moves_executable(&change.after),
         is_link: link(&change.after) || link(&change.before),
     };
     policy.judge_change(path, facts_of_change, facts).map_err(|denial| denial.reason)?;

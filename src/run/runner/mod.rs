@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use tokio::sync::Mutex;
 
-use crate::change::{Change, Entry};
+use crate::change::{Change, ChangeSet, Entry};
 use crate::git::Checkout;
 use crate::git::repository::Repository;
 use crate::model::BoxFuture;
@@ -202,7 +202,8 @@ impl Runner {
         if change.before != Entry::Absent {
             self.options.policy.may_change(path, &self.options.facts).map_err(|denial| denial.reason)?;
         }
-        judge_change(&self.options.policy, &self.options.facts, path, change)
+        // The other changes of the command are not known here.
+        judge_change(&self.options.policy, &self.options.facts, path, (change, &ChangeSet::default()))
     }
 
     /// Returns the command workspace as it is staged now; the first call makes it. `alone`: programs in it never overlap.
