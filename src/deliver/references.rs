@@ -181,8 +181,7 @@ pub(super) fn publish(private: &Path, repository: &Repository, run_id: &str) -> 
 /// Finds what would prevent [`undo`] of a commit, before anything is changed.
 pub(super) fn can_undo(commit: &SavedCommit, root: &Path) -> io::Result<()> {
     let Some(repository) = Repository::discover(root).map_err(io::Error::other)? else { return Ok(()) };
-    refuse_locks(&repository, "HEAD")
-        .map_err(|error| io::Error::other(format!("{error}; {}", error.hint())))?;
+    refuse_locks(&repository, "HEAD").map_err(|error| io::Error::other(format!("{error}; {}", error.hint())))?;
     // Checks that git starts and accepts the repository.
     repository.git().run(&["rev-parse", "--git-dir"], b"").map(drop).map_err(io::Error::other)?;
     let ends_there = reference_now(&repository, &commit.reference)?.as_deref() == Some(&commit.new);

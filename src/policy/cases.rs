@@ -371,6 +371,24 @@ fn a_rule_of_a_file_lists_what_a_tool_of_ci_dev_may_get() {
 }
 
 #[test]
+fn a_formatter_keeps_what_a_package_says_of_programs() {
+    let fixture = ecosystems();
+    for (command, wanted) in [
+        ("npx prettier --write package.json", Verdict::Allow),
+        ("npx prettier -w package.json README.md && npx eslint src", Verdict::Allow),
+        ("npm exec -- prettier --write package.json", Verdict::Allow),
+        ("bunx eslint --fix package.json", Verdict::Allow),
+        ("npx eslint -o package.json src", Verdict::Deny),
+        ("npx prettier --write node_modules/.bin/prettier", Verdict::Deny),
+        ("typos -w package.json && npx eslint src", Verdict::Deny),
+        ("cp README.md package.json && npx eslint src", Verdict::Deny),
+    ] {
+        let policy = Policy::builtin("ci-dev").unwrap();
+        assert_eq!(decide(&policy, &fixture, "run_shell_command", ("command", command)), wanted, "{command}");
+    }
+}
+
+#[test]
 fn a_layer_that_only_denies_sees_what_a_program_may_start() {
     let fixture = fixture();
     let layer = |text: &str| LayerText {

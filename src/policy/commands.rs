@@ -256,6 +256,7 @@ impl CommandRules for Answers<'_> {
             effects: out.effects,
             starts: out.starts,
             unchanged: out.unchanged,
+            formatted: out.formatted,
             writes_git: out.writes_git,
             open_ended: out.open_ended,
             directories: out.directories,

@@ -136,15 +136,19 @@ fn moved(words: &[Word], folder: &RelPath) -> Vec<RelPath> {
     std::iter::once(folder.clone()).chain(named).collect()
 }
 
+/// Tells whether an option of pnpm, yarn or bun chooses other packages than the one in its directory.
+pub(super) fn chooses_packages(option: &str) -> bool {
+    let name = option.split('=').next().unwrap_or_default();
+    let short = ["-w", "-r", "-F"].iter().any(|short| name.starts_with(short));
+    short || named("--workspace --workspaces --ws --recursive --workspace-root", name) || name.starts_with("--filter")
+}
+
 /// Tells whether a launcher is asked to take programs from another package: that its files did not change is not known.
 pub(super) fn leaves_the_package(words: &[Word]) -> bool {
     let program = words.first().map(|word| base_name(&word.text)).unwrap_or_default();
     let names = |text: &str| {
         let name = text.split('=').next().unwrap_or_default();
-        let long =
-            ["--workspace", "--workspaces", "--ws", "--prefix", "--recursive", "--workspace-root", "--dir", "--cwd"];
-        let short = ["-w", "-r", "-F", "-C"].iter().any(|short| name.starts_with(short));
-        short || long.contains(&name) || name.starts_with("--filter")
+        chooses_packages(text) || name.starts_with("-C") || named("--prefix --dir --cwd", name)
     };
     let behind = || words.iter().skip(1).map(|word| word.text.as_str());
     match program {
@@ -169,6 +173,11 @@ pub(crate) fn names_the_same(path: &RelPath, before: Option<&[u8]>, now: Option<
     let is_package = path.file_name().is_some_and(|name| name == "package.json");
     let by_directory = is_package && named.pointer("/1/bin").is_some();
     Some(!by_directory && Some(named) == names_programs(path, now))
+}
+
+/// Tells whether a file is one of those that say what a launcher starts.
+pub(super) fn says_programs(path: &RelPath) -> bool {
+    names_programs(path, None).is_some()
 }
 
 /// Returns what such a file says about programs: `None` if it is no such file. One that cannot be read says itself.

@@ -48,6 +48,7 @@ impl CommandRules for OperatorRules<'_> {
             effects: Vec::new(),
             starts: Vec::new(),
             unchanged: Vec::new(),
+            formatted: Vec::new(),
             writes_nothing: is_reader,
             writes_git: false,
             open_ended: !is_reader,

@@ -17,6 +17,8 @@ pub struct Judged {
     pub starts: Vec<Vec<Word>>,
     /// Programs of the workspace that it runs: they must be as they were when the run began.
     pub unchanged: Vec<RelPath>,
+    /// Files among the effects that it only lays out anew.
+    pub formatted: Vec<String>,
     /// The table says that it writes nothing, on disk or elsewhere.
     pub writes_nothing: bool,
     /// It is a git subcommand that writes `.git`.

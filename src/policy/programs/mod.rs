@@ -14,6 +14,7 @@ pub(crate) mod jq;
 mod judgement;
 pub(crate) mod made;
 mod options;
+mod passed;
 mod pattern;
 mod search;
 pub(crate) mod sed;

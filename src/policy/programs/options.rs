@@ -321,6 +321,10 @@ impl Call<'_> {
         if self.is_open() && value.text.to_ascii_lowercase().contains("data:text/") {
             return Err(self.code(format!("code in the address given by `{name}`")));
         }
+        let is_path = "RWOTELI".contains(spec.kind) || spec.kind == 'V' && value.text.contains('/');
+        if is_path && super::passed::is_expanded(&value.text) {
+            return Err(self.expanded(&value.text));
+        }
         if matches!(spec.kind, 'E' | 'I') {
             self.out.directories.push(value.text.clone());
         }

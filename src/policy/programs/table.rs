@@ -201,6 +201,8 @@ pub(crate) struct Out {
     pub(crate) starts: Vec<Vec<Word>>,
     /// Programs of the workspace that it runs: they must be as they were when the run began.
     pub(crate) unchanged: Vec<RelPath>,
+    /// Files that it writes and whose meaning it keeps.
+    pub(crate) formatted: Vec<String>,
     pub(crate) writes: bool,
     pub(crate) writes_git: bool,
     /// Directories that it works in or keeps its own files in.

@@ -1,5 +1,4 @@
-//! Classifies the words of build tools: paths, tasks and scripts that a rule lists, arguments for a program of the
-//! project; and finds paths in words of programs that are not known.
+//! Classifies the words of build tools: paths, tasks and scripts that a rule lists.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,12 +12,6 @@ use crate::policy::effect::Effect;
 use crate::policy::names::{base_name, named};
 use crate::policy::paths::{Place, walk};
 
-/// Options of test runners whose value is the name of a test or a group of tests.
-const TAKE_NAMES: &str = "--grep --testNamePattern --test-name-pattern";
-
-/// The same, and options that mean a tag to some.
-const TAKE_TAGS: &str = "-t --tag --tags -g --grep --testNamePattern --test-name-pattern --group --exclude-group --exclude-tag --exclude-tags";
-
 /// What an address begins with, where a path would be meant otherwise.
 const SCHEMES: [&str; 11] = ["data", "npm", "jsr", "file", "blob", "http", "https", "ftp", "node", "github", "git"];
 
@@ -26,12 +19,6 @@ const SCHEMES: [&str; 11] = ["data", "npm", "jsr", "file", "blob", "http", "http
 pub(crate) fn is_address(text: &str) -> bool {
     let known = |scheme: &str| SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme));
     text.split_once(':').is_some_and(|(scheme, rest)| rest.starts_with("//") || known(scheme))
-}
-
-/// Tells whether a word is an address of something that is not on this machine's disk.
-fn is_web(text: &str) -> bool {
-    const WEB: [&str; 8] = ["http", "https", "ws", "wss", "ftp", "ssh", "redis", "postgres"];
-    text.split_once("://").is_some_and(|(scheme, _)| WEB.iter().any(|web| web.eq_ignore_ascii_case(scheme)))
 }
 
 impl Call<'_> {
@@ -96,6 +83,10 @@ impl Call<'_> {
             return self.own_folder(&path);
         }
         self.write(&path);
+        // These put other words into it.
+        if !named("typos codespell", base_name(&self.name)) {
+            self.out.formatted.push(path.text);
+        }
         Ok(())
     }
 
@@ -120,6 +111,11 @@ impl Call<'_> {
         let (revision, after) = rest.split_once(']').unwrap_or((rest, ""));
         if !before.chars().chain(after.chars()).all(plain) {
             return Err(self.deny(format!("`{}` does not name packages", word.text)).hint("name one package"));
+        }
+        let climbs = |part: &str| part.starts_with('/') || part.split('/').any(|part| part == "..");
+        let dependents = |part: &str| climbs(part) || part.strip_prefix("...").is_some_and(climbs);
+        if before.split(['{', '}', '!', '^']).any(dependents) && !self.is_open() {
+            return Err(self.deny(format!("`{}` may name packages outside the workspace", word.text)));
         }
         match revision {
             "" => Ok(()),
@@ -171,45 +167,6 @@ impl Call<'_> {
         self.all_passed(words.get(listed.len().max(1)..).unwrap_or_default())
     }
 
-    /// Words for a program of the project. After an option that takes a tag, `@NAME` is one; a rule of eslint is judged as
-    /// where eslint is called by its name.
-    pub(super) fn all_passed(&mut self, words: &[Word]) -> Result<(), Denial> {
-        let apart = words.windows(2).filter(|pair| pair[0].text == "--rule").map(|pair| pair[1].text.as_str());
-        let rules: Vec<&str> = words.iter().filter_map(|word| word.text.strip_prefix("--rule=")).chain(apart).collect();
-        super::build::eslint_rules(self, &rules)?;
-        super::build::refuse_shell_text(self, words)?;
-        let mut before = "";
-        for word in words {
-            let plain =
-                |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
-            let is_tag = || named(TAKE_TAGS, before) && word.text.strip_prefix('@').is_some_and(plain);
-            // The name of a test may begin as a path does; no file has a name with a blank that is looked for by accident.
-            let has_blank = named(TAKE_TAGS, before) && word.text.contains(' ');
-            let is_name = || (named(TAKE_NAMES, before) || has_blank) && word.text.starts_with('/');
-            if !(word.literal && (is_tag() || is_name())) {
-                self.passed(word)?;
-            }
-            before = if word.literal { &word.text } else { "" };
-        }
-        Ok(())
-    }
-
-    /// A word for a program of the project: what looks like a path must be one that may be read.
-    pub(crate) fn passed(&mut self, word: &Word) -> Result<(), Denial> {
-        if !word.literal {
-            return Err(self.deny("a word of it is not known"));
-        }
-        if self.is_open() {
-            return Ok(());
-        }
-        if word.text.len() > 1 && word.text.starts_with('@') {
-            let denial = self.deny(format!("`{}` may stand for the words in a file", word.text));
-            return Err(denial.hint("write the words themselves"));
-        }
-        self.looks_at(&word.text);
-        Ok(())
-    }
-
     /// Notes a command that is started. A launcher may keep a `--` among its words for itself or pass it on: both are
     /// judged.
     pub(super) fn starts(&mut self, words: Vec<Word>) {
@@ -219,29 +176,6 @@ impl Call<'_> {
             self.out.starts.extend((!without.is_empty()).then_some(without));
         }
         self.out.starts.extend((!words.is_empty()).then_some(words));
-    }
-
-    /// Notes a word that looks like a path, or the part of an option that does, as a file that is read.
-    pub(super) fn looks_at(&mut self, text: &str) {
-        let value = match text.strip_prefix('-') {
-            None => text,
-            Some(option) => match option.split_once('=') {
-                Some((_, value)) => value,
-                None => option.find(['/', '.', '~']).map_or("", |at| &option[at..]),
-            },
-        };
-        if value.chars().any(char::is_control) {
-            return;
-        }
-        let leads = value.contains('/') || value.starts_with(['.', '~']) || self.is_file(value);
-        let mut paths: Vec<&str> = Some(value).filter(|value| leads && !value.contains("://")).into_iter().collect();
-        // A list of files, or the address of one; what has a blank is a sentence, and what is left out is not read.
-        let is_list = !value.contains(char::is_whitespace) && !["ignore", "exclude"].iter().any(|no| text.contains(no));
-        let parts = value.split(',').filter(|part| is_list && !is_web(part)).flat_map(|part| part.split(':'));
-        let leads_out = |part: &&str| part.starts_with(['/', '~']) || part.starts_with("..") || self.is_file(part);
-        paths.extend(parts.filter(|part| *part != value && *part != ".git").filter(leads_out));
-        let reads: Vec<Effect> = paths.into_iter().map(|path| Effect::Read(path.to_owned())).collect();
-        self.out.effects.extend(reads);
     }
 
     /// Notes a dotted name, of a module or of what is in it, as the files and directories that it may stand for.
@@ -256,18 +190,6 @@ impl Call<'_> {
                 self.looks_at(&path);
             }
         }
-    }
-
-    // Whether a bare word is the name of a file, or of one that would never be read.
-    fn is_file(&self, word: &str) -> bool {
-        !word.is_empty() && (self.is_unread(word) || matches!(self.node(word), Ok(Some(_))))
-    }
-
-    // Whether it is the name of a file that may not be read.
-    fn is_unread(&self, word: &str) -> bool {
-        let denied =
-            |folder: &RelPath| folder.join(word).is_some_and(|path| self.cx.paths.read_denied(&path, word).is_some());
-        !word.is_empty() && self.cx.folders.iter().any(denied)
     }
 
     pub(super) fn behind_dashes(&mut self, table: &Table, words: &[Word]) -> Result<(), Denial> {

@@ -307,13 +307,11 @@ impl Judge<'_> {
             outcome: Ok(Some(judged.rule.clone())),
         });
         self.effect(format!("run {command}"));
-        for effect in &judged.effects {
-            if let Err(denial) = self.checked(effect, at.folders) {
-                if let Some(step) = self.record.steps.last_mut() {
-                    step.outcome = Err(denial.clone());
-                }
-                return Err(denial);
+        if let Err(denial) = self.effects_of(&judged, at.folders) {
+            if let Some(step) = self.record.steps.last_mut() {
+                step.outcome = Err(denial.clone());
             }
+            return Err(denial);
         }
         self.record.writes |= !judged.writes_nothing;
         self.record.writes_git |= judged.writes_git;

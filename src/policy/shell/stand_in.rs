@@ -121,6 +121,7 @@ impl CommandRules for StandIn {
             effects: Vec::new(),
             starts: Vec::new(),
             unchanged: Vec::new(),
+            formatted: Vec::new(),
             writes_nothing: true,
             writes_git: false,
             open_ended: false,

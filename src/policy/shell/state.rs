@@ -8,7 +8,8 @@ use crate::path::RelPath;
 use crate::policy::decision::{Denial, RuleRef};
 use crate::policy::effect::Effect;
 use crate::policy::grant::Isolation;
-use crate::policy::programs::{CommandRules, Stdin};
+use crate::policy::launchers::says_programs;
+use crate::policy::programs::{CommandRules, Judged, Stdin};
 
 /// Maximum simple commands that are judged, loops counted once for each value.
 const COMMANDS_CAP: usize = 5_000;
@@ -169,6 +170,20 @@ impl<'a> Judge<'a> {
             self.record.written.extend(folders.iter().filter_map(below));
         }
         self.effect(effect_line(effect));
+        Ok(())
+    }
+
+    /// Judges each effect of a program. A file that says what a launcher starts goes on to say it after a formatter, and
+    /// does not count as changed.
+    pub(super) fn effects_of(&mut self, judged: &Judged, folders: &[RelPath]) -> Result<(), Denial> {
+        for effect in &judged.effects {
+            let before = self.record.written.len();
+            self.checked(effect, folders)?;
+            if judged.formatted.iter().any(|path| path == effect.path()) {
+                let new = self.record.written.split_off(before);
+                self.record.written.extend(new.into_iter().filter(|path| !says_programs(path)));
+            }
+        }
         Ok(())
     }
 

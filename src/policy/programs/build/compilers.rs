@@ -38,7 +38,7 @@ const FILES: &str = "c cc cp cpp cxx c++ C CPP h hh hpp hxx h++ i ii m mm s S sx
 
 fn compiles(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.is_open() {
-        return words_as_paths(call, &call.words[1..].to_vec());
+        return words_as_paths(call, &call.words[1..]);
     }
     let mut words = call.words[1..].iter();
     while let Some(word) = words.next() {

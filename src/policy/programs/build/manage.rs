@@ -1,6 +1,6 @@
 //! Tables for the `manage.py` of a Django project.
 
-use super::{Call, Denial, GROUP, TOOL, Table, Word};
+use super::{Call, Denial, GROUP, Operands, TOOL, Table, Word};
 use crate::policy::names::{base_name, named};
 
 macro_rules! manage {
@@ -38,6 +38,27 @@ pub(super) const TABLES: &[Table] = &[Table {
             special: Some(checked),
             ..TOOL
         },
+        Table {
+            names: "showmigrations",
+            options: manage!("-l,--list -p,--plan --database=N --skip-checks"),
+            special: Some(settings),
+            operands: Operands::Data,
+            ..TOOL
+        },
+        Table {
+            names: "migrate",
+            options: manage!("--plan --check --database=N --noinput,--no-input --skip-checks"),
+            special: Some(checked),
+            operands: Operands::Data,
+            ..TOOL
+        },
+        Table {
+            names: "collectstatic",
+            options: manage!("--dry-run,-n --noinput,--no-input --skip-checks"),
+            special: Some(checked),
+            operands: Operands::None,
+            ..TOOL
+        },
     ],
     ..GROUP
 }];
@@ -70,10 +91,11 @@ fn settings(call: &mut Call<'_>) -> Result<(), Denial> {
     }
 }
 
-// Without `--check` it writes migrations.
+// Without these it writes migrations, files or a database.
 fn checked(call: &mut Call<'_>) -> Result<(), Denial> {
-    if !call.is_open() && !["--check", "--dry-run"].iter().any(|option| call.has(option)) {
-        return Err(call.deny("without `--check` or `--dry-run` it writes migrations"));
+    let harmless = if call.name.ends_with(" migrate") { "--plan" } else { "--check --dry-run" };
+    if !call.is_open() && !call.found.iter().any(|found| named(harmless, &found.name)) {
+        return Err(call.deny(format!("it writes unless one of `{harmless}` is there")));
     }
     settings(call)
 }

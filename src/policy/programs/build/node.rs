@@ -2,8 +2,10 @@
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TABLE, TOOL, Table, Word};
 use crate::path::{Node, RelPath};
-use crate::policy::names::named;
+use crate::policy::launchers::chooses_packages;
+use crate::policy::names::{base_name, named};
 use crate::policy::programs::interpreters::reads_code;
+use crate::policy::programs::specs::arity;
 
 macro_rules! npm_options {
     () => {
@@ -123,7 +125,7 @@ pub(super) const TABLES: &[Table] = &[
             Table {
                 names: "run",
                 special: Some(run),
-                options: "~-s,--silent ~-b,--bun ~--if-present ~--filter=D ~-F=D !--preload=R !-r=R !-c,--config=R",
+                options: "~-s,--silent ~-b,--bun ~--if-present ~--filter=H ~-F=H !--preload=R !-r=R !-c,--config=R",
                 ..YARN
             },
             Table { names: "x", special: Some(installed), options: EXEC, ..LAUNCHER },
@@ -257,7 +259,7 @@ const EXEC: &str = "~-y,--yes ~--no-install ~--no ~-q,--quiet ~--offline ~--pref
 const PNPM_RUN: &str = "!!-c,--shell-mode ~-r,--recursive ~--if-present ~--silent ~-s ~--filter=H ~-F=H ~--parallel ~--stream ~--no-bail ~--reporter={default|silent|append-only|ndjson} ~--sequential ~--workspace-concurrency=D ~--aggregate-output";
 
 const VITEST: &str = "--run --watch=?D -w -t,--testNamePattern=D --coverage=?D --coverage.enabled=?D --coverage.reporter={text|text-summary|json|json-summary|lcov|html|clover|cobertura} --coverage.provider={v8|istanbul} --coverage.all=?D --coverage.include=D \
-    --coverage.exclude=D --silent=?D --reporter={default|verbose|dot|json|junit|tap|tap-flat|basic|html|hanging-process|github-actions|tree|agent} --reporters={default|verbose|dot|json|junit|tap|basic|html|github-actions} --passWithNoTests --bail=?D -u,--update=?D --changed=?G --shard=D \
+    --coverage.exclude=D --silent=?D --reporter={default|verbose|dot|json|junit|tap|tap-flat|basic|html|hanging-process|github-actions|tree|agent|blob} --reporters={default|verbose|dot|json|junit|tap|basic|html|github-actions} --passWithNoTests --bail=?D -u,--update=?D --changed=?G --shard=D \
     --project=D --no-threads --threads=?D --single-thread --pool={threads|forks|vmThreads|vmForks} --poolOptions.threads.singleThread=?D --poolOptions.forks.singleFork=?D --maxWorkers=D --minWorkers=D --no-file-parallelism --fileParallelism=?D --isolate=?D --no-isolate --globals=?D \
     --environment={node|jsdom|happy-dom|edge-runtime} --dom --hideSkippedTests --logHeapUsage --testTimeout=D --hookTimeout=D --retry=D --sequence.shuffle=?D --sequence.seed=D --allowOnly=?D --no-color --color --dangerouslyIgnoreUnhandledErrors --exclude=D --typecheck=?D --typecheck.only=?D \
     --mode=N --clearScreen=?D --ui=?D --open=?D --browser=?N --browser.headless=?D --no-coverage --disable-console-intercept --expandSnapshotDiff --teardownTimeout=D --slowTestThreshold=D --related --version -v -h,--help --json=*W --filesOnly --includeTaskLocation --printConsoleTrace --no-cache --cache=?D --standalone \
@@ -365,10 +367,21 @@ fn is_program(name: &str) -> bool {
     named(TOOLS, name) || tables.any(|table| named(table.names, name)) || reads_code(name)
 }
 
+// A program of another package may not be as it was when the run began.
+fn of_this_package(call: &Call<'_>, words: &[Word]) -> Result<(), Denial> {
+    let before = &call.words[..call.words.len().saturating_sub(words.len())];
+    if call.is_open() || !before.iter().any(|word| chooses_packages(&word.text)) {
+        return Ok(());
+    }
+    let denial = call.deny(format!("it would start `{}` of another package", words[0].text)).by("G7");
+    Err(denial.hint("run it in the directory of that package"))
+}
+
 // `yarn run jest`: as the script of that name is not known to be there, the words are judged as the program's, too.
 fn run(call: &mut Call<'_>) -> Result<(), Denial> {
     let words = call.operands.clone();
     if words.first().is_some_and(|name| is_program(&name.text)) {
+        of_this_package(call, &words)?;
         call.starts(words);
     }
     Ok(())
@@ -377,13 +390,23 @@ fn run(call: &mut Call<'_>) -> Result<(), Denial> {
 // `yarn lint`, `yarn jest`: a script, or a program of an installed package with its own words.
 fn script_or_tool(call: &mut Call<'_>) -> Result<(), Denial> {
     let name = call.name.rsplit(' ').next().unwrap_or_default().to_owned();
-    let words: Vec<Word> = call.words.iter().skip_while(|word| word.text != name).cloned().collect();
+    // The name may be an option's value before.
+    let options = (call.cx.known.find)(base_name(&call.words[0].text)).map_or("", |table| table.options);
+    let mut words = &call.words[1.min(call.words.len())..];
+    while let Some(option) = words.first().filter(|word| word.text.starts_with('-')) {
+        words = &words[(1 + arity(options, &option.text).unwrap_or(0)).min(words.len())..];
+    }
+    let words = words.to_vec();
+    if words.first().is_none_or(|word| word.text != name) {
+        return Err(call.deny("which of its words is the script is not known"));
+    }
     super::refuse_shell_text(call, &words)?;
     if is_program(&name) {
+        of_this_package(call, &words)?;
         call.starts(words);
         return Ok(());
     }
-    call.all_passed(&words[1.min(words.len())..])
+    call.all_passed(&words[1..])
 }
 
 // `yarn workspace NAME test`: what follows the name is yarn's again.
@@ -393,6 +416,11 @@ fn workspace(call: &mut Call<'_>) -> Result<(), Denial> {
 
 // `yarn workspaces run test`, `yarn workspaces foreach -A run test`.
 fn workspaces(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.operands.first().is_some_and(|word| word.text == "list") {
+        let looks = |word: &Word| named("list --json -v --verbose -R --recursive --no-private", &word.text);
+        let other = call.operands.iter().find(|word| !looks(word));
+        return other.map_or(Ok(()), |word| Err(call.deny(format!("`{}` is not known to be harmless", word.text))));
+    }
     let at = call.operands.iter().position(|word| word.text == "run");
     let plain = |word: &Word| {
         matches!(
@@ -425,8 +453,7 @@ fn nested(call: &mut Call<'_>, at: usize) -> Result<(), Denial> {
         return Err(call.deny("no script is named"));
     };
     // Where that package lies is not known, and so not whether its programs are as they were.
-    let run = usize::from(rest[0].text == "run");
-    if let Some(program) = rest.get(run).filter(|word| is_program(&word.text)) {
+    if let Some(program) = named_first(rest).find(|word| is_program(&word.text)) {
         let denial = call.deny(format!("yarn would start `{}` of another package", program.text)).by("G7");
         return Err(denial.hint("run it in the directory of that package"));
     }
@@ -434,6 +461,15 @@ fn nested(call: &mut Call<'_>, at: usize) -> Result<(), Denial> {
     let words = [yarn.as_slice(), rest].concat();
     call.starts(words);
     Ok(())
+}
+
+// The words of which one is the first that is no option, and no option's value.
+fn named_first(words: &[Word]) -> impl Iterator<Item = &Word> {
+    let is_option = |word: &Word| word.text.starts_with('-');
+    let is_last =
+        move |at: usize| !is_option(&words[at]) && words[at].text != "run" && (at == 0 || !is_option(&words[at - 1]));
+    let last = (0..words.len()).find(|at| is_last(*at)).map_or(words.len(), |last| last + 1);
+    words[..last].iter().filter(move |word| !is_option(word))
 }
 
 // `bun exec TEXT` has a shell of its own.

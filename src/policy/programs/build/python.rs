@@ -9,7 +9,7 @@ const PYTEST: Table = Table {
     options: "-k=D -m=D --markers -x,--exitfirst --fixtures --funcargs --fixtures-per-test --pdb --trace --capture=D -s --runxfail --lf,--last-failed \
         --ff,--failed-first --nf,--new-first --cache-show=?D --cache-clear --lfnf,--last-failed-no-failures=D --sw,--stepwise --sw-skip,--stepwise-skip \
         --durations=D --durations-min=D -v,--verbose --no-header --no-summary -q,--quiet --verbosity=D -r=D --disable-warnings,--disable-pytest-warnings \
-        -l,--showlocals --no-showlocals --tb=D --xfail-tb --show-capture=D --full-trace --color=D --code-highlight=D --junit-xml,--junitxml=W \
+        -l,--showlocals --no-showlocals --tb=D --xfail-tb --show-capture=D --full-trace --color=D --code-highlight=D --junit-xml,--junitxml=W --html=W --self-contained-html --benchmark-json=W --alluredir=O \
         --junit-prefix=D -W,--pythonwarnings=D --maxfail=D --strict-config --strict-markers --strict --continue-on-collection-errors --collect-only,--co \
         --pyargs --ignore=D --ignore-glob=D --deselect=D --noconftest --keep-duplicates --collect-in-virtualenv --import-mode=D --doctest-modules \
         --doctest-report=D --doctest-glob={*.md|*.rst|*.txt|*.py|test*.txt|test*.md|test*.rst|README*} --doctest-ignore-import-errors --doctest-continue-on-failure --setup-only --setup-show --setup-plan --version -V \
@@ -384,7 +384,8 @@ const PUBLISHES: &str = "deploy deployment publish release upload push pypi twin
 fn only_known(call: &mut Call<'_>) -> Result<(), Denial> {
     let chosen = ["-e", "-s", "-m", "-f", "-k", "-t"].iter().flat_map(|name| call.values(name));
     // `tox -e ALL` is every task.
-    let is_known_risk = |part: &str| named(PUBLISHES, part) || part == "ALL";
+    let risks = |part: &str| PUBLISHES.split(' ').any(|risk| part.starts_with(risk) || part.ends_with(risk));
+    let is_known_risk = |part: &str| risks(&part.to_ascii_lowercase()) || part == "ALL";
     let publishes = |name: &Word| name.text.split(|c: char| !c.is_alphanumeric()).any(is_known_risk);
     if let Some(name) = chosen.into_iter().find(publishes).filter(|_| !call.is_open()) {
         return Err(call.deny(format!("`{}` may do more than to build and test", name.text)));

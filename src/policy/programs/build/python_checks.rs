@@ -60,7 +60,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "-r,--recursive -a,--aggregate={file|vuln} -n,--number=D -t,--tests=D -s,--skip=D -l,--level -ll -lll --severity-level=D \
             -i,--confidence -ii -iii --confidence-level=D -f,--format={csv|html|json|screen|txt|xml|yaml|sarif} -v,--verbose -d,--debug \
             -q,--quiet,--silent --ignore-nosec -x,--exclude=V --exit-zero --version -h,--help \
-            -c,--configfile={pyproject.toml|.bandit|bandit.yaml} !-o,--output=*W !--ini=R !-b,--baseline=R !--msg-template=D",
+            -c,--configfile={pyproject.toml|.bandit|bandit.yaml} -o,--output=*W !--ini=R !-b,--baseline=R !--msg-template=D",
         ..TOOL
     },
     Table {

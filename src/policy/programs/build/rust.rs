@@ -13,7 +13,7 @@ macro_rules! cargo_options {
         --manifest-path=R -j,--jobs=D --keep-going --message-format=D -v,--verbose -q,--quiet --color=D --locked --offline --frozen \
         --ignore-rust-version --timings=?D --no-fail-fast --doc --no-run --fix --allow-dirty --allow-staged --allow-no-vcs --broken-code --edition \
         --edition-idioms --no-deps --check --document-private-items --future-incompat-report --unit-graph -h,--help --format-version=D \
-        --filter-platform=D -e,--edges=D -i,--invert=*D --prune=D --depth=D --prefix=D --no-dedupe -d,--duplicates --charset=D -f,--format=D \
+        --filter-platform=N -e,--edges=D -i,--invert=*D --prune=D --depth=D --prefix=D --no-dedupe -d,--duplicates --charset=D -f,--format=D \
         --emit=D --frozen --retries=D --failure-output=D --success-output=D --status-level=D --final-status-level=D --test-threads=D \
         --run-ignored=D --partition=D --filter-expr=D -E=D --no-capture --nocapture --no-tests=D -P=D --dry-run --aggressive -w --bless --max-fail=D \
         --baseline=D !--config=C !-Z=P !--root=O !--artifact-dir=I !--open !--lockfile-path=R --list --fail-fast --ff"
@@ -209,6 +209,12 @@ const NESTED: [(&str, &str); 6] = [
 
 fn nested(call: &Call<'_>) -> Result<(), Denial> {
     let verb = call.name.rsplit(' ').next().unwrap_or_default();
+    let looks = [("update", "--dry-run"), ("package", "--list")];
+    if let Some((_, option)) = looks.iter().find(|(name, option)| *name == verb && !call.has(option))
+        && call.everyday
+    {
+        return Err(call.deny(format!("it only looks with `{option}`")));
+    }
     let known = NESTED.iter().find(|(subcommand, _)| *subcommand == verb);
     match (known, call.operands.first()) {
         (Some(("hack" | "miri" | "insta", _)), None) => Err(call.deny("it names no subcommand")),

@@ -1,0 +1,207 @@
+//! Judges words for a program of the project, of which nobody knows how it reads them: what looks like a path must be one
+//! that may be read.
+
+use serde_json::Value;
+
+use super::Word;
+use super::table::Call;
+use crate::path::RelPath;
+use crate::policy::decision::Denial;
+use crate::policy::effect::Effect;
+use crate::policy::names::named;
+
+/// Options of test runners whose value is the name of a test or a group of tests.
+const TAKE_NAMES: &str = "--grep --testNamePattern --test-name-pattern";
+
+/// The same, and options that mean a tag to some.
+const TAKE_TAGS: &str = "-t --tag --tags -g --grep --testNamePattern --test-name-pattern --group --exclude-group --exclude-tag --exclude-tags";
+
+/// Options of bundlers whose value is the path in an address under which the result will be.
+const TAKE_ADDRESSES: &str =
+    "--base --base-href --baseHref --basePath --base-path --public-path --publicPath --deploy-url --deployUrl";
+
+/// Directories at the top of a system: whatever else begins with a slash may be the path in an address.
+const SYSTEM: &str =
+    "Users Volumes bin boot dev etc home lib lib64 media mnt opt private proc root run sbin srv sys tmp usr var";
+
+/// Tells whether a word is an address of something that is not on this machine's disk.
+fn is_web(text: &str) -> bool {
+    const WEB: [&str; 8] = ["http", "https", "ws", "wss", "ftp", "ssh", "redis", "postgres"];
+    text.split_once("://").is_some_and(|(scheme, _)| WEB.iter().any(|web| web.eq_ignore_ascii_case(scheme)))
+}
+
+/// Tells whether a program that expands paths itself would take this one for another.
+pub(super) fn is_expanded(path: &str) -> bool {
+    let begins = |c: char| c.is_ascii_alphabetic() || c == '_' || c == '{';
+    path.starts_with('~') || path.strip_prefix('$').is_some_and(|name| name.starts_with(begins))
+}
+
+impl Call<'_> {
+    /// Words for a program of the project. After an option that takes a tag, `@NAME` is one; a rule of eslint is judged as
+    /// where eslint is called by its name.
+    pub(super) fn all_passed(&mut self, words: &[Word]) -> Result<(), Denial> {
+        let apart = words.windows(2).filter(|pair| pair[0].text == "--rule").map(|pair| pair[1].text.as_str());
+        let rules: Vec<&str> = words.iter().filter_map(|word| word.text.strip_prefix("--rule=")).chain(apart).collect();
+        super::build::eslint_rules(self, &rules)?;
+        super::build::refuse_shell_text(self, words)?;
+        let mut before = "";
+        for word in words {
+            let plain =
+                |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+            let is_tag = || named(TAKE_TAGS, before) && word.text.strip_prefix('@').is_some_and(plain);
+            // The name of a test may begin as a path does; no file has a name with a blank that is looked for by accident.
+            let has_blank = named(TAKE_TAGS, before) && word.text.contains(' ');
+            let is_name = || {
+                named(TAKE_NAMES, before) && word.text.starts_with('/')
+                    || has_blank && (word.text.starts_with('/') || word.text.contains('='))
+            };
+            let address = address_of(before, &word.text).filter(|_| word.literal && !self.is_open());
+            if let Some(address) = address {
+                self.text_of_path(address);
+            } else if !(word.literal && (is_tag() || is_name())) {
+                self.passed(word)?;
+            }
+            before = if word.literal { &word.text } else { "" };
+        }
+        Ok(())
+    }
+
+    /// A word for a program of the project.
+    pub(crate) fn passed(&mut self, word: &Word) -> Result<(), Denial> {
+        if !word.literal {
+            return Err(self.deny("a word of it is not known"));
+        }
+        if self.is_open() {
+            return Ok(());
+        }
+        if word.text.len() > 1 && word.text.starts_with('@') {
+            let denial = self.deny(format!("`{}` may stand for the words in a file", word.text));
+            return Err(denial.hint("write the words themselves"));
+        }
+        let value = value_of(&word.text);
+        let is_sentence = value.contains(char::is_whitespace) && !value.starts_with(['{', '[']);
+        let parts = value.split(|c| !is_sentence && ",:=\"".contains(c));
+        if let Some(path) = parts.into_iter().find(|part| *part == "~" || is_expanded(part) && part.contains('/')) {
+            return Err(self.expanded(path));
+        }
+        self.looks_at(&word.text);
+        Ok(())
+    }
+
+    /// Refuses a path that the program may expand; the shell did not, as it is in quotes or behind an option.
+    pub(super) fn expanded(&self, path: &str) -> Denial {
+        let denial = self.deny(format!("`{path}` may be expanded to a path outside the workspace"));
+        denial.hint("write the path without `~` and `$`")
+    }
+
+    /// Notes a word that looks like a path, or the part of an option that does, as a file that is read.
+    pub(super) fn looks_at(&mut self, text: &str) {
+        let value = value_of(text);
+        if value.chars().any(char::is_control) {
+            return;
+        }
+        let leads = value.contains('/') || value.starts_with(['.', '~']) || self.is_file(value);
+        let mut paths: Vec<&str> = Some(value).filter(|value| leads && !value.contains("://")).into_iter().collect();
+        // A list of files, or the address of one; what has a blank is a sentence, and what is left out is not read.
+        let leaves_out = leaves_out(text);
+        let is_list = !leaves_out && !value.contains(char::is_whitespace);
+        let parts = value.split(',').filter(|part| is_list && !is_web(part)).flat_map(|part| part.split(':'));
+        let leads_out = |part: &&str| part.starts_with(['/', '~']) || part.starts_with("..") || self.is_file(part);
+        paths.extend(parts.filter(|part| *part != value && *part != ".git").filter(leads_out));
+        let reads: Vec<Effect> = paths.into_iter().map(|path| Effect::Read(path.to_owned())).collect();
+        self.out.effects.extend(reads);
+        if !leaves_out && !self.is_open() {
+            self.looks_into(value);
+        }
+    }
+
+    // What is given to a name (`NAME=FILE`), in each part of a list, and the texts in JSON.
+    fn looks_into(&mut self, value: &str) {
+        for part in std::iter::once(value).chain(value.split([',', ':'])) {
+            for given in given_to_names(part) {
+                let leads = given.contains('/') || given.starts_with(['.', '~']) || self.is_file(given);
+                if leads && !is_web(given) {
+                    self.out.effects.push(Effect::Read(given.to_owned()));
+                }
+            }
+        }
+        for text in std::iter::once(value).chain(given_to_names(value)) {
+            if text.starts_with(['{', '[', '"'])
+                && let Ok(json) = serde_json::from_str::<Value>(text)
+            {
+                self.texts_in(&json);
+            }
+        }
+    }
+
+    fn texts_in(&mut self, json: &Value) {
+        match json {
+            Value::String(text) => self.text_of_path(text),
+            Value::Array(items) => items.iter().for_each(|item| self.texts_in(item)),
+            Value::Object(fields) => fields.values().for_each(|item| self.texts_in(item)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    // Of a text that may as well be the path in an address, what leads to something here, or would, is read.
+    fn text_of_path(&mut self, text: &str) {
+        let is_system = |path: &str| {
+            path.starts_with('/') && named(SYSTEM, path.split('/').find(|part| !part.is_empty()).unwrap_or_default())
+        };
+        for path in std::iter::once(text).chain(text.split([',', ':', '='])) {
+            if path.split('/').any(|part| part == "..") || is_system(path) || self.is_file(path) {
+                self.out.effects.push(Effect::Read(path.to_owned()));
+            }
+        }
+    }
+
+    // Whether a bare word is the name of a file, or of one that would never be read.
+    fn is_file(&self, word: &str) -> bool {
+        !word.is_empty() && (self.is_unread(word) || matches!(self.node(word), Ok(Some(_))))
+    }
+
+    // Whether it is the name of a file that may not be read.
+    fn is_unread(&self, word: &str) -> bool {
+        let denied =
+            |folder: &RelPath| folder.join(word).is_some_and(|path| self.cx.paths.read_denied(&path, word).is_some());
+        !word.is_empty() && self.cx.folders.iter().any(denied)
+    }
+}
+
+// The value of an option that takes the path in an address, in its own word or in the next.
+fn address_of<'w>(before: &str, word: &'w str) -> Option<&'w str> {
+    let attached = word.split_once('=').filter(|(name, _)| named(TAKE_ADDRESSES, name)).map(|(_, value)| value);
+    attached.or_else(|| named(TAKE_ADDRESSES, before).then_some(word)).filter(|value| value.starts_with('/'))
+}
+
+// What is given to a name, as in `NAME=VALUE`.
+fn given_to_name(text: &str) -> Option<&str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    let (name, value) = text.split_once('=')?;
+    (!name.is_empty() && name.chars().all(plain)).then_some(value)
+}
+
+// What is behind each `NAME=` at the beginning of a text: values may be pairs again, but not without end.
+fn given_to_names(text: &str) -> impl Iterator<Item = &str> {
+    const MOST: usize = 4;
+    std::iter::successors(given_to_name(text), |value| given_to_name(value)).take(MOST)
+}
+
+// The part of a word that may be a path: all of it, or what is behind the name of an option.
+fn value_of(text: &str) -> &str {
+    match text.strip_prefix('-') {
+        None => text,
+        Some(option) => match option.split_once('=') {
+            Some((_, value)) => value,
+            None => option.find(['/', '.', '~']).map_or("", |at| &option[at..]),
+        },
+    }
+}
+
+// Whether an option names what is not taken in, by its own name; not one that reads such a list from a file.
+fn leaves_out(text: &str) -> bool {
+    let Some((name, _)) = text.split_once('=').filter(|(name, _)| name.starts_with('-')) else { return false };
+    let name = name.to_ascii_lowercase();
+    ["ignore", "exclude"].iter().any(|no| name.contains(no))
+        && !["from", "file", "path"].iter().any(|end| name.ends_with(end))
+}
