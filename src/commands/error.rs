@@ -240,6 +240,9 @@ pub(super) enum UndoError {
     /// The records cannot be used.
     #[error("the records in {path}: {cause}")]
     Records { path: String, cause: std::io::Error },
+    /// Git, or the branch that is checked out, is in the way.
+    #[error("cannot undo: {0}")]
+    Prevented(std::io::Error),
     /// No run here has a record.
     #[error(
         "no record of {} {root}",
@@ -263,7 +266,7 @@ impl CliError for UndoError {
 
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match self {
-            UndoError::Records { .. } => "nothing was changed",
+            UndoError::Records { .. } | UndoError::Prevented(_) => "nothing was changed",
             UndoError::NoRecord { run: Some(_), .. } => "`qwen undo --list` names the runs with a record",
             UndoError::NoRecord { run: None, .. } => {
                 "undo runs with --apply or --commit and without --no-undo; other runs keep no record"

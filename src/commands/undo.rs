@@ -48,6 +48,7 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
     let was_undone = wanted.is_some_and(|(_, record)| record.state == journal::State::Undone);
     Whole::to_the_end();
     let report = deliver::undo(record, root, &Steps::default()).map_err(|error| match error.half {
+        false if error.cause.kind() == std::io::ErrorKind::ResourceBusy => UndoError::Prevented(error.cause),
         false => failed(error.cause),
         true => UndoError::Interrupted(error.cause),
     })?;

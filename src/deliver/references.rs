@@ -178,17 +178,19 @@ pub(super) fn publish(private: &Path, repository: &Repository, run_id: &str) -> 
     move_all().map_err(|error| DeliverError::io(objects.display(), &error))
 }
 
-/// Finds what would prevent [`undo`] of a commit, before anything is changed.
+/// Finds what would prevent [`undo`] of a commit, before anything is changed: what a person can end is a busy resource.
 pub(super) fn can_undo(commit: &SavedCommit, root: &Path) -> io::Result<()> {
     let Some(repository) = Repository::discover(root).map_err(io::Error::other)? else { return Ok(()) };
-    refuse_locks(&repository, "HEAD").map_err(|error| io::Error::other(format!("{error}; {}", error.hint())))?;
+    let busy = |message: String| io::Error::new(io::ErrorKind::ResourceBusy, message);
+    refuse_locks(&repository, "HEAD").map_err(|error| busy(format!("{error}; {}", error.hint())))?;
     // Checks that git starts and accepts the repository.
     repository.git().run(&["rev-parse", "--git-dir"], b"").map(drop).map_err(io::Error::other)?;
-    let ends_there = reference_now(&repository, &commit.reference)?.as_deref() == Some(&commit.new);
-    if ends_there && head_reference(&repository)? != commit.reference {
-        let name = shown(&commit.reference);
-        return Err(io::Error::other(format!(
-            "the commit is the last one of the branch {name}, and HEAD is elsewhere; run `git switch {name}` first"
+    let reference = reference_of(commit, &repository)?;
+    let ends_there = reference_now(&repository, &reference)?.as_deref() == Some(&commit.new);
+    if ends_there && head_reference(&repository)? != reference {
+        let name = shown(&reference);
+        return Err(busy(format!(
+            "the run's commit is on {name}, which is not checked out; run `git switch {name}` first"
         )));
     }
     Ok(())
@@ -198,6 +200,16 @@ pub(super) fn can_undo(commit: &SavedCommit, root: &Path) -> io::Result<()> {
 pub(super) fn head_reference(repository: &Repository) -> io::Result<String> {
     let (_, branch) = repository.head_now().map_err(io::Error::other)?;
     Ok(branch.map_or_else(|| "HEAD".to_owned(), |name| format!("refs/heads/{name}")))
+}
+
+/// Returns the reference of a record's commit; where the branch is gone, as one with another name is, that of a HEAD which
+/// still ends in the commit.
+fn reference_of(commit: &SavedCommit, repository: &Repository) -> io::Result<String> {
+    let is_gone = commit.old.is_some() && reference_now(repository, &commit.reference)?.is_none();
+    match is_gone && reference_now(repository, "HEAD")?.as_deref() == Some(&commit.new) {
+        true => head_reference(repository),
+        false => Ok(commit.reference.clone()),
+    }
 }
 
 fn shown(reference: &str) -> &str {
@@ -223,12 +235,13 @@ pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Resul
         return Ok(CommitUndone::Gone(Some(warning)));
     };
     remove_unfinished(&objects_of(&repository).map_err(io::Error::other)?, run_id);
-    let now = reference_now(&repository, &commit.reference)?;
+    let reference = reference_of(commit, &repository)?;
+    let now = reference_now(&repository, &reference)?;
     if now == commit.old {
         return Ok(CommitUndone::Gone(None));
     }
     if now.as_deref() != Some(&commit.new) {
-        let name = shown(&commit.reference);
+        let name = shown(&reference);
         return Ok(CommitUndone::Stays(format!(
             "{name} has moved since; `git revert {}` undoes the commit",
             commit.new
@@ -243,7 +256,7 @@ pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Resul
         false => repository.index_info_where_still(&before, &after).map_err(io::Error::other)?,
     };
     update_index(&repository, &lines).map_err(io::Error::other)?;
-    let moved = move_reference_back(&repository, &commit.reference, commit.old.as_deref(), &commit.new);
+    let moved = move_reference_back(&repository, &reference, commit.old.as_deref(), &commit.new);
     moved.map_err(|error| {
         // The restored entries are moved forward again: the whole record stays open.
         let forward = repository.index_info_where_still(&after, &lines).map_err(io::Error::other);

@@ -136,14 +136,13 @@ fn undo_if(
         references::can_undo(commit, root)?;
     }
     restore(root, &tree, &journal, &mut record, &mut report, steps)?;
-    if report.left_alone.is_empty() && !report.commit_stays {
+    if report.left_alone.is_empty() {
         record.state = State::Undone;
     } else {
         // What was kept can be undone later, once it is again as the run left it.
         let is_kept = |path: &RelPath| report.left_alone.contains(path);
         record.files.retain(|file| journal::path(&file.path).is_ok_and(|path| is_kept(&path)));
-        record.state = State::Done;
-        record.commit = record.commit.take().filter(|_| report.commit_stays);
+        (record.state, record.commit) = (State::Done, None);
     }
     if let Err(cause) = journal.write(&record, steps) {
         // The tree is complete; only the record does not say so, and a repetition finds nothing to do.
@@ -168,8 +167,8 @@ fn restore(
     }
     let made: BTreeSet<RelPath> =
         record.folders_made.iter().map(|folder| journal::path(folder)).collect::<io::Result<_>>()?;
-    let modes = record.modes.clone();
-    let mut plan = Plan { tree, run_id: &record.run_id, made: &made, modes: &modes, names: 0, steps, done: Vec::new() };
+    let (run_id, modes) = (record.run_id.clone(), record.modes.clone());
+    let mut plan = Plan { tree, run_id: &run_id, made: &made, modes: &modes, names: 0, steps, done: Vec::new() };
     let (mut restored, mut added) = (Vec::new(), Vec::new());
     for (path, before) in to_restore(record, tree, report, steps)? {
         let temporary = plan.beside(&path)?;
@@ -181,15 +180,18 @@ fn restore(
     let temporary =
         restored.iter().map(|(temporary, ..)| temporary).chain(added.iter().map(|(temporary, _)| temporary));
     record.temporary = temporary.map(|path| journal::quoted(path.as_bytes())).collect();
-    journal.write(record, steps)?;
+    if let Err(error) = journal.write(record, steps) {
+        return Err(plan.give_up(journal, record, error));
+    }
     for (temporary, path, before) in &restored {
-        if let Err(error) = plan.write(temporary, path, &journal.entry(before)?) {
-            return Err(plan.give_up(record, error));
+        let written = journal.entry(before).and_then(|entry| plan.write(temporary, path, &entry));
+        if let Err(error) = written {
+            return Err(plan.give_up(journal, record, error));
         }
     }
     match plan.swap(&restored, &added) {
         Ok(left_alone) => report.left_alone.extend(left_alone),
-        Err(error) => return Err(plan.give_up(record, error)),
+        Err(error) => return Err(plan.give_up(journal, record, error)),
     }
     let put_back = restored.into_iter().map(|(_, path, _)| path).chain(added.into_iter().map(|(_, path)| path));
     report.restored = put_back.filter(|path| !report.left_alone.contains(path)).collect();
@@ -198,19 +200,18 @@ fn restore(
             Ok(CommitUndone::Gone(warning)) => report.warnings.extend(warning),
             Ok(CommitUndone::Stays(why)) => {
                 report.warnings.push(why);
-                // What was made on it has taken the change back already.
-                let is_reverted = !record.files.is_empty() && report.unchanged.len() == record.files.len();
-                report.commit_stays = !is_reverted;
+                // Where every file is as before, what was made on it has taken the change back already.
+                report.commit_stays = report.unchanged.len() != record.files.len();
             }
             Err(error) => {
                 let cause = io::Error::other(format!("cannot undo the commit {}: {error}", commit.new));
-                return Err(plan.give_up(record, cause));
+                return Err(plan.give_up(journal, record, cause));
             }
         }
     }
     match outputs::bring_back(record, tree, steps) {
         Ok(warning) => report.warnings.extend(warning),
-        Err(error) => return Err(plan.give_up(record, error)),
+        Err(error) => return Err(plan.give_up(journal, record, error)),
     }
     Ok(())
 }
@@ -417,8 +418,9 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Rolls back what was done, last first, and removes what was written for it.
-    fn give_up(&self, record: &Record, cause: io::Error) -> UndoError {
+    /// Rolls back what was done, last first, and removes what was written for it. Then the record names nothing that was
+    /// begun: the next delivery would finish that.
+    fn give_up(&self, journal: &Journal, record: &mut Record, cause: io::Error) -> UndoError {
         let at = |path: &RelPath| self.tree.parent_of(path).map(|(folder, name)| (folder, name.to_owned()));
         for done in self.done.iter().rev() {
             let taken_back = (|| match done {
@@ -438,11 +440,11 @@ impl Plan<'_> {
                 return UndoError { cause, half: true };
             }
         }
-        for temporary in &record.temporary {
-            // The record names what remains.
-            let _stays = journal::path(temporary).and_then(|path| remove_left_over(self.tree, &path, self.steps));
+        for temporary in std::mem::take(&mut record.temporary) {
+            let _stays = journal::path(&temporary).and_then(|path| remove_left_over(self.tree, &path, self.steps));
         }
-        UndoError { cause, half: false }
+        let half = journal.write(record, self.steps).is_err();
+        UndoError { cause, half }
     }
 }
 

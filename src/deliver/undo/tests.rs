@@ -100,6 +100,23 @@ fn an_undo_killed_at_any_operation_is_finished_by_the_next_delivery() {
 }
 
 #[test]
+fn an_undo_that_failed_and_changed_nothing_is_not_made_by_the_next_delivery() {
+    for number in 0.. {
+        let (project, record) = applied();
+        let after = names(&project);
+        let steps = Steps::failing_at(number);
+        let failed = undo(&record, project.root(), &steps).is_err_and(|error| !error.half);
+        if failed {
+            assert_eq!(recover(&project.undo(), project.root()).unwrap(), [], "operation {number}");
+            assert_eq!(names(&project), after, "operation {number}");
+        }
+        if steps.taken() <= number {
+            break;
+        }
+    }
+}
+
+#[test]
 fn what_was_deleted_comes_back_with_its_mode_and_that_of_its_directory() {
     let project = Project::new().file("private/deep/key", "1\n").file("locked/a", "1\n");
     let set = |path: &str, mode: u32| {

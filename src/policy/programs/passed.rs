@@ -81,7 +81,8 @@ impl Call<'_> {
         let value = value_of(&word.text);
         let is_sentence = value.contains(char::is_whitespace) && !value.starts_with(['{', '[']);
         let parts = value.split(|c| !is_sentence && ",:=\"".contains(c));
-        if let Some(path) = parts.into_iter().find(|part| *part == "~" || is_expanded(part) && part.contains('/')) {
+        let leads = |part: &str| part.starts_with('~') || part.contains('/') || part == "$HOME" || part == "${HOME}";
+        if let Some(path) = parts.into_iter().find(|part| is_expanded(part) && leads(part)) {
             return Err(self.expanded(path));
         }
         self.looks_at(&word.text);
@@ -126,10 +127,13 @@ impl Call<'_> {
             }
         }
         for text in std::iter::once(value).chain(given_to_names(value)) {
-            if text.starts_with(['{', '[', '"'])
-                && let Ok(json) = serde_json::from_str::<Value>(text)
-            {
-                self.texts_in(&json);
+            match serde_json::from_str::<Value>(text) {
+                Ok(json) => self.texts_in(&json),
+                // Looser kinds of JSON have the same texts.
+                Err(_) if text.starts_with(['{', '[', '"']) => {
+                    text.split(['"', '\'']).for_each(|part| self.text_of_path(part));
+                }
+                Err(_) => {}
             }
         }
     }
@@ -183,7 +187,7 @@ fn given_to_name(text: &str) -> Option<&str> {
 
 // What is behind each `NAME=` at the beginning of a text: values may be pairs again, but not without end.
 fn given_to_names(text: &str) -> impl Iterator<Item = &str> {
-    const MOST: usize = 4;
+    const MOST: usize = 32;
     std::iter::successors(given_to_name(text), |value| given_to_name(value)).take(MOST)
 }
 

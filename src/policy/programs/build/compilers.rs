@@ -16,7 +16,7 @@ pub(super) const TABLES: &[Table] = &[Table {
 
 const FLAGS: &str = "-c -S -E -P -C -v -w -s -g -O -pipe -pthread -ansi -pedantic -pedantic-errors -shared -static -static-libgcc \
     -static-libstdc++ -static-pie -pie -no-pie -rdynamic -nostdlib -nostdinc -nostdinc++ -nostartfiles -nodefaultlibs -M -MM -MD -MMD -MP \
-    -MG -Qunused-arguments -save-temps --coverage -print-search-dirs -print-multiarch -dumpversion -dumpmachine -###";
+    -MG -Qunused-arguments -save-temps --coverage -print-search-dirs -print-multiarch -dumpversion -dumpfullversion -dumpmachine -dM -###";
 
 /// Options with a value, attached or in the next word: files that are written, directories and files that are read, text.
 const WRITTEN: [&str; 2] = ["-o", "-MF"];
@@ -27,6 +27,10 @@ const TEXT: [&str; 6] = ["-D", "-U", "-MT", "-MQ", "-x", "-l"];
 const CHOICES: &str = "-fsanitize -fno-sanitize -fsanitize-recover -fno-sanitize-recover -fvisibility -fdiagnostics-color -fcolor-diagnostics -flto \
     -fmax-errors -ferror-limit -fmessage-length -ftemplate-depth -fconstexpr-depth -fcf-protection -ftrivial-auto-var-init -fstrict-flex-arrays \
     -ffp-contract -ffp-model -fexcess-precision -fopenmp -ftabstop -fdiagnostics-show-location -ftls-model -falign-functions -finline-limit";
+
+/// Beginnings of options about what debuggers read.
+const GDB: &str =
+    "-ggdb -gdwarf -gsplit-dwarf -gz -gno- -gline- -gcolumn-info -gstabs -gbtf -gctf -gstrict-dwarf -glldb -gmlt";
 
 /// What may be passed on to the linker.
 const TO_LINKER: &str = "--as-needed --no-as-needed --gc-sections -z relro now noexecstack defs --no-undefined --fatal-warnings -s -S --strip-all \
@@ -87,10 +91,17 @@ fn is_flag(text: &str) -> bool {
     }
     match text.split_once('=') {
         _ if named(FLAGS, text) => true,
-        _ if text.starts_with("-Wa,") || text.starts_with("-Wp,") || text.starts_with("-mllvm") => false,
+        _ if text.starts_with("-Wa,") || text.starts_with("-Wp,") => false,
+        // Some compilers have options with a value in the next word among these.
+        _ if text.starts_with("-g") => GDB.split(' ').any(|start| family(start)) || named("-g0 -g1 -g2 -g3", text),
+        _ if text.starts_with("-m")
+            && ["-mllvm", "-mmlir", "-module", "-mthread-model"].iter().any(|no| text.starts_with(no)) =>
+        {
+            false
+        }
         Some(("-fuse-ld", linker)) => named("lld gold mold bfd", linker),
         Some((name, _)) if text.starts_with("-f") => named(CHOICES, name) && plain(text),
-        _ => ["-f", "-W", "-m", "-O", "-g", "-std=", "-stdlib=", "-print-"].into_iter().any(family),
+        _ => ["-f", "-W", "-m", "-O", "-std=", "-stdlib=", "-print-"].into_iter().any(family),
     }
 }
 
