@@ -28,6 +28,9 @@ const CHOICES: &str = "-fsanitize -fno-sanitize -fsanitize-recover -fno-sanitize
     -fmax-errors -ferror-limit -fmessage-length -ftemplate-depth -fconstexpr-depth -fcf-protection -ftrivial-auto-var-init -fstrict-flex-arrays \
     -ffp-contract -ffp-model -fexcess-precision -fopenmp -ftabstop -fdiagnostics-show-location -ftls-model -falign-functions -finline-limit";
 
+/// Beginnings of options of the family `-m` whose value, a path or code, is the next word.
+const VALUES: [&str; 4] = ["-mllvm", "-mmlir", "-module", "-mthread-model"];
+
 /// Beginnings of options about what debuggers read.
 const GDB: &str =
     "-ggdb -gdwarf -gsplit-dwarf -gz -gno- -gline- -gcolumn-info -gstabs -gbtf -gctf -gstrict-dwarf -glldb -gmlt";
@@ -93,12 +96,8 @@ fn is_flag(text: &str) -> bool {
         _ if named(FLAGS, text) => true,
         _ if text.starts_with("-Wa,") || text.starts_with("-Wp,") => false,
         // Some compilers have options with a value in the next word among these.
-        _ if text.starts_with("-g") => GDB.split(' ').any(|start| family(start)) || named("-g0 -g1 -g2 -g3", text),
-        _ if text.starts_with("-m")
-            && ["-mllvm", "-mmlir", "-module", "-mthread-model"].iter().any(|no| text.starts_with(no)) =>
-        {
-            false
-        }
+        _ if text.starts_with("-g") => named("-g0 -g1 -g2 -g3", text) || GDB.split(' ').any(family),
+        _ if VALUES.iter().any(|start| text.starts_with(start)) => false,
         Some(("-fuse-ld", linker)) => named("lld gold mold bfd", linker),
         Some((name, _)) if text.starts_with("-f") => named(CHOICES, name) && plain(text),
         _ => ["-f", "-W", "-m", "-O", "-std=", "-stdlib=", "-print-"].into_iter().any(family),
