@@ -180,14 +180,11 @@ fn restore(
     let temporary =
         restored.iter().map(|(temporary, ..)| temporary).chain(added.iter().map(|(temporary, _)| temporary));
     record.temporary = temporary.map(|path| journal::quoted(path.as_bytes())).collect();
-    if let Err(error) = journal.write(record, steps) {
+    let written = journal.write(record, steps).and_then(|()| {
+        restored.iter().try_for_each(|(temporary, path, before)| plan.write(temporary, path, &journal.entry(before)?))
+    });
+    if let Err(error) = written {
         return Err(plan.give_up(journal, record, error));
-    }
-    for (temporary, path, before) in &restored {
-        let written = journal.entry(before).and_then(|entry| plan.write(temporary, path, &entry));
-        if let Err(error) = written {
-            return Err(plan.give_up(journal, record, error));
-        }
     }
     match plan.swap(&restored, &added) {
         Ok(left_alone) => report.left_alone.extend(left_alone),
