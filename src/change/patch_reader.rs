@@ -114,14 +114,8 @@ impl Patch {
     pub fn accesses(&self) -> Vec<PathAccess> {
         let mut accesses = Vec::new();
         for file in &self.files {
-            if let Some(old) = file.old.as_ref().filter(|old| file.new.as_ref() != Some(*old)) {
-                if file.new.is_some() {
-                    accesses.push(PathAccess::Read(old.clone()));
-                }
-                if !file.keeps_old {
-                    accesses.push(PathAccess::Write(old.clone()));
-                }
-            }
+            accesses.extend(file.old.clone().filter(|_| file.takes_from_elsewhere()).map(PathAccess::Read));
+            accesses.extend(file.leaves().cloned().map(PathAccess::Write));
             accesses.extend(file.also_named.clone().map(PathAccess::Read));
             accesses.extend(file.new.clone().map(PathAccess::Write));
         }

@@ -12,6 +12,7 @@ use crate::cli::run::FromHook;
 use crate::exit::Exit;
 use crate::git::Git;
 use crate::git::trusted::TrustedTree;
+use crate::policy::Policy;
 use crate::recipe::file::DiffKind;
 use crate::run::Failure;
 use crate::run::recipe::RecipeContext;
@@ -53,8 +54,9 @@ pub(super) async fn run(
         }
     }
     let budget = asked.common.max_wall_time.unwrap_or(BUDGET);
-    let mut lines = in_tags(asked, &updates, err)?;
-    lines.extend(local_lines(asked, (&ranges, &remote), started + budget, err)?);
+    let policy = asked.place.policy(None, false, environment)?.policy;
+    let mut lines = in_tags(asked, &policy, &updates, err)?;
+    lines.extend(local_lines(asked, &policy, (&ranges, &remote), started + budget, err)?);
     if mode == HookMode::Local || lines.iter().any(|line| line.blocks) {
         let exit = report(lines, environment, out)?;
         if exit != Exit::Ok {
@@ -92,13 +94,17 @@ pub(super) async fn run(
 }
 
 /// Looks for secrets in the messages of tags that are pushed.
-fn in_tags(asked: &HookRequest<'_>, updates: &[Update], err: &mut dyn Write) -> Result<Vec<Line>, Failure> {
+fn in_tags(
+    asked: &HookRequest<'_>,
+    policy: &Policy,
+    updates: &[Update],
+    err: &mut dyn Write,
+) -> Result<Vec<Line>, Failure> {
     let git = asked.repository().git();
-    let policy = asked.place.policy(None, false, asked.environment)?.policy;
     let kind = |object: &str| git.line(&["cat-file", "-t", object], b"").unwrap_or_default();
     let mut lines = Vec::new();
     for Update { local, .. } in updates.iter().filter(|update| !matches!(&*kind(&update.local), "commit" | "")) {
-        let (found, kind) = tag((asked.place, &policy, asked.environment), local)?;
+        let (found, kind) = tag((asked.place, policy, asked.environment), local)?;
         lines.extend(found.iter().map(Line::of));
         if kind != "commit" {
             skipped(asked.common, asked.what, err, &format!("{} is a {kind}, which is not searched", short(local)))?;
@@ -111,11 +117,11 @@ fn in_tags(asked: &HookRequest<'_>, updates: &[Update], err: &mut dyn Write) -> 
 /// sent, too.
 fn local_lines(
     asked: &HookRequest<'_>,
+    policy: &Policy,
     (ranges, remote): (&[Range], &str),
     until: Instant,
     err: &mut dyn Write,
 ) -> Result<Vec<Line>, Failure> {
-    let policy = asked.place.policy(None, false, asked.environment)?.policy;
     let mut lines = Vec::new();
     for range in ranges {
         let from_hook = FromHook { revision: Some(range.tip.clone()), ..asked.facts() };
@@ -123,9 +129,9 @@ fn local_lines(
         if let Some((base, tip)) = range.clone().reviewed() {
             let change = format!("{base}..{tip}");
             let kind = (DiffKind::Range, Some(change.as_str()));
-            found = local(asked.place, &policy, asked.environment, kind, Some(&from_hook))?.findings;
+            found = local(asked.place, policy, asked.environment, kind, Some(&from_hook))?.findings;
         }
-        let of = (asked.place, &policy, asked.environment);
+        let of = (asked.place, policy, asked.environment);
         let (in_commits, left) = commits(of, (range.base.as_deref(), Some(remote), &range.tip), until, &found)?;
         if left > 0 {
             let left = crate::emit::words::count(left as u64, "commit");

@@ -57,14 +57,11 @@ fn compiles(call: &mut Call<'_>) -> Result<(), Denial> {
             operand(call, word)?;
             continue;
         }
-        let longest = |options: &[&'static str]| {
-            options.iter().copied().filter(|option| text.starts_with(option)).max_by_key(|option| option.len())
-        };
-        let option = longest(&[&WRITTEN[..], &READ, &TEXT].concat());
-        let Some(option) = option.filter(|_| !is_flag(text)) else {
-            if is_flag(text) {
-                continue;
-            }
+        if is_flag(text) {
+            continue;
+        }
+        let options = WRITTEN.into_iter().chain(READ).chain(TEXT).filter(|option| text.starts_with(option));
+        let Some(option) = options.max_by_key(|option| option.len()) else {
             return Err(call.deny(format!("the option `{text}` is not known to be harmless")));
         };
         let value = match &text[option.len()..] {
