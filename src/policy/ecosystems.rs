@@ -53,7 +53,7 @@ const ECOSYSTEMS: [Ecosystem; 35] = [
     Ecosystem { programs: "ninja ninja-build samu", shown_by: "build.ninja CMakeLists.txt meson.build" },
     Ecosystem { programs: "meson", shown_by: "meson.build" },
     Ecosystem {
-        programs: "clang-format cppcheck gcovr gcc g++ cc c++ clang clang++",
+        programs: "clang-format clang-tidy cppcheck gcovr gcc g++ cc c++ clang clang++",
         shown_by: "CMakeLists.txt Makefile meson.build .clang-format *.c *.cc *.cpp *.h *.hpp",
     },
     Ecosystem { programs: "bazel bazelisk buildifier", shown_by: "MODULE.bazel WORKSPACE WORKSPACE.bazel" },

@@ -8,6 +8,17 @@ pub(crate) fn base_name(program: &str) -> &str {
     program.trim_end_matches('/').rsplit('/').next().unwrap_or(program)
 }
 
+/// Compilers and their kin, of which systems install several versions side by side.
+const VERSIONED: &str = "gcc g++ clang clang++ clang-format clang-tidy";
+
+/// Returns the name of a program without the version that some have in it (`gcc-13`).
+pub(crate) fn unversioned(name: &str) -> &str {
+    let is_version = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    name.rsplit_once('-')
+        .filter(|(plain, version)| named(VERSIONED, plain) && is_version(version))
+        .map_or(name, |(plain, _)| plain)
+}
+
 /// Tells whether a word is among names that are separated by spaces.
 pub(crate) fn named(names: &str, word: &str) -> bool {
     names.split_whitespace().any(|name| name == word)
@@ -16,6 +27,63 @@ pub(crate) fn named(names: &str, word: &str) -> bool {
 /// Tells whether a variable may have this value before any command: it changes what is printed and loads nothing.
 pub(crate) fn is_harmless_setting(name: &str, value: &str) -> bool {
     named(HARMLESS, name) && keeps_charset(name, value)
+}
+
+/// Values that switch something on or off, or choose how much a build optimises.
+const SWITCHES: &str =
+    "on off true false yes no enabled disabled auto debug release relwithdebinfo minsizerel debugoptimized";
+
+/// Parts of names whose values, whatever they are, may be programs, code, places or hosts.
+const NO_SWITCHES: [&str; 39] = [
+    "cmake_",
+    "compiler",
+    "launch",
+    "program",
+    "command",
+    "exec",
+    "toolchain",
+    "linker",
+    "file",
+    "path",
+    "dir",
+    "root",
+    "prefix",
+    "plugin",
+    "script",
+    "source",
+    "class",
+    "jvm",
+    "jdk",
+    "java.",
+    "agent",
+    "argline",
+    "args",
+    "flags",
+    "repository",
+    "repo.",
+    "url",
+    "host",
+    "proxy",
+    "token",
+    "password",
+    "shell",
+    "groovy",
+    "settings",
+    "extension",
+    ".ext",
+    ".debug",
+    "insecure",
+    "ssl",
+];
+
+/// Tells whether a setting of a project's build only switches something on or off, or gives it a number.
+pub(crate) fn is_switch(name: &str, value: &str) -> bool {
+    let (name, value) = (name.to_ascii_lowercase(), value.to_ascii_lowercase());
+    let is_number = |text: &str| !text.is_empty() && text.len() < 10 && text.bytes().all(|byte| byte.is_ascii_digit());
+    name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
+        && !NO_SWITCHES.iter().any(|part| name.contains(part))
+        && (named(SWITCHES, &value) || is_number(&value))
 }
 
 /// Tells whether programs go on to read UTF-8, or bytes, where a variable has this value.

@@ -4,7 +4,7 @@ use crate::policy::decision::Denial;
 use crate::policy::file::{CommandRule, Element};
 use crate::policy::glob::fold_name;
 use crate::policy::layers::Layer;
-use crate::policy::names::{base_name, named};
+use crate::policy::names::{base_name, named, unversioned};
 use crate::policy::programs::specs::{arity, names_of};
 use crate::policy::programs::table::{Operands, Table};
 use crate::policy::programs::{self, Word, build};
@@ -68,7 +68,7 @@ fn names_program(known: &str, name: &str, table: Option<&'static Table>) -> bool
     if name.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')) {
         return true;
     }
-    if KIN.iter().any(|(of, names)| *of == known && named(names, name)) {
+    if unversioned(name) == known || KIN.iter().any(|(of, names)| *of == known && named(names, name)) {
         return true;
     }
     let Some(table) = table else { return false };

@@ -7,7 +7,7 @@ use crate::policy::ecosystems::{CUT, is_tool};
 use crate::policy::file::{CommandRule, OperandKind, Options};
 use crate::policy::launchers;
 use crate::policy::layers::Layer;
-use crate::policy::names::base_name;
+use crate::policy::names::{base_name, unversioned};
 use crate::policy::programs::table::{Call, Context, Operands, Out, Table};
 use crate::policy::programs::{self, Word, is_listed};
 use crate::policy::rules::Rule;
@@ -155,7 +155,8 @@ fn asks_only(words: &[Word]) -> bool {
 /// Tells whether a rule speaks of a program as it was written.
 pub(super) fn names_program(rule: &Rule<CommandRule>, program: &str) -> bool {
     let listed = &rule.value.cmd[0].0;
-    if listed.iter().any(|known| known == program) {
+    let plain = if rule.at.source == CUT { unversioned(program) } else { program };
+    if listed.iter().any(|known| known == program || known == plain) {
         return true;
     }
     let Some((folder, name)) = program.rsplit_once('/').filter(|_| rule.at.source == CUT) else { return false };

@@ -17,7 +17,7 @@ mod tests;
 mod words;
 
 use super::table::{Dashes, Operands, Style, TABLE, Table};
-use changes::{add, branch, commit, maintenance, moved, rebase, remote, remove, symbolic_ref, tag, work_tree};
+use changes::{add, branch, commit, config, maintenance, moved, rebase, remote, remove, symbolic_ref, tag, work_tree};
 use held::{clone, formats, ids_of_words, init, runs, submodules, tells_ids, worktree};
 use keeps::keeps;
 use options::{BRANCH, GLOBAL, GREP, SILENT_LOG, diff_options, log_options};
@@ -482,6 +482,15 @@ pub(crate) const GIT: Table = Table {
             writes_nothing: false,
             ..TABLE
         },
+        Table {
+            names: "config",
+            options: "--get --get-all -z,--null --name-only --type=D --bool --int --default=D --local --global --system --show-scope !-f,--file=R !-F=R \
+                !!--blob=D",
+            operands: Operands::Special,
+            special: Some(config),
+            writes_nothing: false,
+            ..TABLE
+        },
         // They print ids, of files as well.
         Table {
             names: "fsck prune verify-pack",
@@ -494,7 +503,7 @@ pub(crate) const GIT: Table = Table {
         },
         // Others, under `shell.default: allow` alone. One that is not named here may be an alias, or start a program.
         Table {
-            names: "bugreport cherry column commit-graph config gc get-tar-commit-id hash-object help index-pack interpret-trailers last-modified multi-pack-index notes pack-redundant pack-refs patch-id prune-packed refs repack replay rerere show-index sparse-checkout stripspace unpack-objects update-server-info verify-commit verify-tag write-tree",
+            names: "bugreport cherry column commit-graph gc get-tar-commit-id hash-object help index-pack interpret-trailers last-modified multi-pack-index notes pack-redundant pack-refs patch-id prune-packed refs repack replay rerere show-index sparse-checkout stripspace unpack-objects update-server-info verify-commit verify-tag write-tree",
             options: "!!--exec=D !!--upload-pack=D !!--receive-pack=D !!--extcmd=D !!--blob=D !!--reuse-message=D !!--reedit-message=D !!--stdin-paths --output=W -o=W -f,--file=R -F=R !!-C=D !!-c=D",
             operands: Operands::Special,
             special: Some(work_tree),

@@ -43,6 +43,7 @@ pub use word::{Stdin, Word};
 /// Returns the table by which a rule of a file has a program judged. Interpreters and launchers run anything: for them
 /// such a rule lists what they get, and so it does for tools of which a table covers only what is everyday.
 pub(crate) fn find_for_rules(name: &str) -> Option<&'static table::Table> {
+    let name = super::names::unversioned(name);
     let describes = |table: &&table::Table| {
         table.operands != table::Operands::Starts && !interpreters::reads_code(name) && !build::is_of_ci_dev(name)
     };
@@ -135,7 +136,7 @@ pub(crate) fn refuse_undeclared(call: &table::Call<'_>, declared: bool) -> Resul
 
 fn takes_data(call: &table::Call<'_>) -> bool {
     let program = call.words[0].text.as_str();
-    let name = clients::stem(super::names::base_name(program));
+    let name = super::names::unversioned(clients::stem(super::names::base_name(program)));
     let table = find(name);
     let builds =
         |table: &table::Table| build::TABLES.iter().flat_map(|tables| *tables).any(|known| known.names == table.names);
@@ -203,5 +204,5 @@ pub(crate) fn find(name: &str) -> Option<&'static table::Table> {
     static BY_NAME: LazyLock<HashMap<&str, &table::Table>> = LazyLock::new(|| {
         all().flat_map(|table| table.names.split_whitespace().map(move |name| (name, table))).collect()
     });
-    BY_NAME.get(name).copied()
+    BY_NAME.get(super::names::unversioned(name)).copied()
 }

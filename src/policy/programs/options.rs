@@ -113,7 +113,9 @@ impl Call<'_> {
         // `-j8`, `-T1C`, `-Pname`: a letter and its number or name.
         if let Some(rest) = word.get(2..)
             && let Some(spec) = takes(&word[..2])
-            && (spec.kind == 'N' && !rest.contains([':', '=']) || rest.starts_with(|c: char| c.is_ascii_digit()))
+            && (spec.kind == 'B'
+                || spec.kind == 'N' && !rest.contains([':', '='])
+                || rest.starts_with(|c: char| c.is_ascii_digit()))
         {
             return self.option(spec, &word[..2], Some(Word::literal(rest))).map(|()| true);
         }
@@ -349,7 +351,8 @@ impl Call<'_> {
             }
             'I' => self.own_folder(value)?,
             'C' => self.setting(value)?,
-            'P' => self.leads_to(&value.text),
+            'B' if !self.is_open() => return self.switch(value),
+            'P' | 'B' => self.leads_to(&value.text),
             'V' => {
                 let parts = value.text.split(|c: char| c.is_whitespace() || ",:;=[]{}()'\"".contains(c));
                 parts.for_each(|part| self.looks_at(part));

@@ -1,14 +1,18 @@
 //! Judges words for a program of the project, of which nobody knows how it reads them: what looks like a path must be one
 //! that may be read.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::Word;
+use super::pattern::widened;
 use super::table::Call;
 use crate::path::RelPath;
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
 use crate::policy::names::named;
+use crate::policy::protected::braces;
 
 /// Options of test runners whose value is the name of a test or a group of tests.
 const TAKE_NAMES: &str = "--grep --testNamePattern --test-name-pattern";
@@ -51,8 +55,11 @@ impl Call<'_> {
             let is_tag = || named(TAKE_TAGS, before) && word.text.strip_prefix('@').is_some_and(plain);
             // The name of a test may begin as a path does; no file has a name with a blank that is looked for by accident.
             let has_blank = named(TAKE_TAGS, before) && word.text.contains(' ');
+            let attached = word.text.split_once('=').filter(|(name, _)| named(TAKE_NAMES, name));
+            let name =
+                attached.map(|(_, value)| value).or_else(|| named(TAKE_NAMES, before).then_some(word.text.as_str()));
             let is_name = || {
-                named(TAKE_NAMES, before) && word.text.starts_with('/')
+                name.is_some_and(|name| name.starts_with('/'))
                     || has_blank && (word.text.starts_with('/') || word.text.contains('='))
             };
             let address = address_of(before, &word.text).filter(|_| word.literal && !self.is_open());
@@ -60,6 +67,9 @@ impl Call<'_> {
                 self.text_of_path(address);
             } else if !(word.literal && (is_tag() || is_name())) {
                 self.passed(word)?;
+                if name.is_none() && !has_blank {
+                    self.globs(&word.text)?;
+                }
             }
             before = if word.literal { &word.text } else { "" };
         }
@@ -87,6 +97,35 @@ impl Call<'_> {
         }
         self.looks_at(&word.text);
         Ok(())
+    }
+
+    // What a word may be a pattern of: programs differ on the marks, on what is between patterns, and on who expands them.
+    fn globs(&mut self, text: &str) -> Result<(), Denial> {
+        const MARKS: [char; 6] = ['*', '?', '[', '{', '(', '\\'];
+        const MOST: usize = 32;
+        // No path is longer.
+        const LONGEST: usize = 4096;
+        if self.is_open() || leaves_out(text) || !text.contains(MARKS) {
+            return Ok(());
+        }
+        let many = || self.deny("too many patterns in one word").hint("name the files");
+        let spread = braces(&without_ranges(text)).ok_or_else(many)?;
+        let mut found = BTreeSet::new();
+        for part in spread.iter().flat_map(|text| text.split([',', '"', '\''])).map(before_address) {
+            // What is behind the letter of an option may be its value.
+            let option = part.strip_prefix('-').filter(|option| !option.starts_with('-')).unwrap_or_default();
+            let glued = [option.get(1..), option.find(MARKS).map(|at| &option[at..])].into_iter().flatten();
+            let parts = part.split([':', '=', ';', '|']).chain([part]).chain(glued);
+            found.extend(parts.map(widened).filter(|glob| !glob.is_empty()));
+        }
+        let (globs, names): (Vec<_>, Vec<_>) = found.into_iter().partition(|glob| glob.contains(MARKS));
+        if globs.len() > MOST || globs.iter().any(|glob| glob.len() > LONGEST) {
+            return Err(many());
+        }
+        // To some, brackets are around a list.
+        let listed = text.split(|c| "[](){},:=;|\"'".contains(c));
+        listed.chain(names.iter().map(String::as_str)).for_each(|name| self.text_of_path(name));
+        globs.iter().try_for_each(|glob| self.pattern(glob, false, false))
     }
 
     /// Refuses a path that the program may expand; the shell did not, as it is in quotes or behind an option.
@@ -176,6 +215,26 @@ impl Call<'_> {
 fn address_of<'w>(before: &str, word: &'w str) -> Option<&'w str> {
     let attached = word.split_once('=').filter(|(name, _)| named(TAKE_ADDRESSES, name)).map(|(_, value)| value);
     attached.or_else(|| named(TAKE_ADDRESSES, before).then_some(word)).filter(|value| value.starts_with('/'))
+}
+
+// With a mark for any text in place of each `{a..c}`.
+fn without_ranges(text: &str) -> String {
+    let mut parts = text.split('{');
+    let mut without = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once('}').filter(|(range, _)| range.contains("..") && !range.contains([',', '"'])) {
+            Some((_, behind)) => without.extend(["*", behind]),
+            None => without.extend(["{", part]),
+        }
+    }
+    without
+}
+
+// A part of a word, up to an address in it.
+fn before_address(part: &str) -> &str {
+    let Some(at) = part.find("://") else { return part };
+    let scheme = part[..at].rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    if is_web(&part[at - scheme.len()..]) { &part[..at - scheme.len()] } else { part }
 }
 
 // What is given to a name, as in `NAME=VALUE`.

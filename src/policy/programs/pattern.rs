@@ -50,7 +50,7 @@ impl Call<'_> {
                 part.len() > 1
                     && part.starts_with('.')
                     && part.contains(WILD)
-                    && [".env", ".netrc"].iter().any(|name| could_match(part, name))
+                    && [".env", ".netrc", ".git"].iter().any(|name| could_match(part, name))
             };
             let aims = !is_any && could_match(first, "secrets")
                 || shape.split('/').any(|part| names_secret(part) || hidden(part));
@@ -91,8 +91,7 @@ impl Call<'_> {
         let matcher = matcher(glob).map_err(failed)?;
         let begins = Beginnings::of(glob).map_err(failed)?;
         let paths = &self.cx.paths;
-        let mut left = FILES;
-        let (mut writable, mut refused, mut followed) = (false, None, Vec::new());
+        let (mut left, mut writable, mut refused, mut followed) = (FILES, false, None, Vec::new());
         for folder in self.cx.folders {
             let resolved = paths.resolve(folder, Path::new(start))?;
             let Some(Place::Workspace(below)) = paths.place(&resolved.absolute) else {
@@ -110,6 +109,7 @@ impl Call<'_> {
                     return Ok(*path == below);
                 }
                 let relative = shown[below_len..].trim_start_matches('/');
+                let goes_on = glob.contains("**") || relative.split('/').count() < glob.split('/').count();
                 let is_match = matcher.is_match(relative);
                 if matches!(node, Node::Link(_)) {
                     let target = self.cx.root.join(&*shown);
@@ -117,7 +117,7 @@ impl Call<'_> {
                     followed.extend(is_match.then(|| (target, String::new())));
                 }
                 if !is_match {
-                    return Ok(true);
+                    return Ok(goes_on);
                 }
                 let inner = if *node == Node::Dir { path.child("any") } else { None };
                 let path = inner.as_ref().unwrap_or(path);
@@ -129,7 +129,7 @@ impl Call<'_> {
                     Some(None) => writable = true,
                     None => {}
                 }
-                Ok(true)
+                Ok(goes_on)
             };
             walk(paths.tree(), self.cx.root, &below, &mut left, &mut visit)?;
         }
@@ -175,6 +175,54 @@ impl Beginnings {
 fn without_dots(path: &str) -> String {
     let root = if path.starts_with('/') { "/" } else { "" };
     root.to_owned() + &path.split('/').filter(|part| !matches!(*part, "" | ".")).collect::<Vec<_>>().join("/")
+}
+
+/// Returns a glob of marks on which tools agree that matches all that one of them could take the text for.
+pub(super) fn widened(text: &str) -> String {
+    let (mut glob, mut before, mut rest) = (String::new(), '/', text);
+    // Two marks take back each other.
+    while let Some(behind) = rest.strip_prefix("!!") {
+        rest = behind;
+    }
+    while let Some(letter) = rest.chars().next() {
+        rest = &rest[letter.len_utf8()..];
+        let part = rest.find('/').unwrap_or(rest.len());
+        let plain = rest.split_once(']').filter(|(set, _)| letter == '[' && is_plain_set(set));
+        match (letter, plain) {
+            ('\\', _) => {}
+            (_, Some((set, behind))) => {
+                // One letter is itself.
+                let is_one = set.chars().count() == 1 && set.chars().all(|c| c.is_alphanumeric() || "._-".contains(c));
+                glob += &if is_one { set.to_owned() } else { format!("[{set}]") };
+                rest = behind;
+            }
+            ('[' | '(', None) => {
+                let end = if letter == '(' { rest.rfind(')') } else { rest[..part].rfind(']') };
+                let Some(end) = end else {
+                    glob.push('?');
+                    before = letter;
+                    continue;
+                };
+                if rest[..end].contains('/') {
+                    return "**".to_owned();
+                }
+                if "@!+?*".contains(before) {
+                    glob.pop();
+                }
+                glob.push('*');
+                rest = &rest[end + 1..];
+            }
+            ('+', None) if ")]}".contains(before) => glob.push('*'),
+            (')' | ']' | '{' | '}', None) => glob.push('?'),
+            (letter, None) => glob.push(letter),
+        }
+        before = match (letter, plain) {
+            (_, Some(_)) | ('[', _) => ']',
+            ('(', _) => ')',
+            (letter, None) => letter,
+        };
+    }
+    glob
 }
 
 /// Tells whether tools agree on what a glob means: `*`, `?`, braces, sets of characters and ranges of letters or digits, and

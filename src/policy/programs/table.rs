@@ -19,7 +19,7 @@ use crate::policy::{Facts, Policy};
 /// directory written below, `F` a list of files, always denied, as its contents are unknown, `N` a bare name that is
 /// not a file, `P` a name, or a file that is read, `C` cargo's `KEY=VALUE` or a file, `G` a revision of git, `H` a filter of packages, `V` text
 /// in which each part that looks like a path is read, `X` globs of files inside, `A` data that may begin with `@` and a name: a
-/// tag or a set of rules, `{a|b*}` one of these words. `=?D`:
+/// tag or a set of rules, `B` `NAME=VALUE` that switches something on or off, `{a|b*}` one of these words. `=?D`:
 /// only attached; `=*D`: attached, or the next word if there is one; `=+D`: that and all words up to the next option;
 /// `=>`: all later words are the started program's; `-NUM`: `-` and digits.
 #[derive(Debug, Clone, Copy)]

@@ -9,11 +9,15 @@ use super::table::{Call, Dashes, Table};
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
-use crate::policy::names::{base_name, named};
+use crate::policy::names::{base_name, is_switch};
 use crate::policy::paths::{Place, walk};
 
 /// What an address begins with, where a path would be meant otherwise.
 const SCHEMES: [&str; 11] = ["data", "npm", "jsr", "file", "blob", "http", "https", "ftp", "node", "github", "git"];
+
+/// Tools that lay out JSON, YAML, TOML or JavaScript anew, with the same words in it. What others do to such a file may change
+/// what it says of programs.
+const FORMATTERS: [&str; 6] = ["prettier", "biome format", "dprint", "deno fmt", "taplo", "clang-format"];
 
 /// Tells whether a word is an address where a file may be meant.
 pub(crate) fn is_address(text: &str) -> bool {
@@ -83,8 +87,7 @@ impl Call<'_> {
             return self.own_folder(&path);
         }
         self.write(&path);
-        // These put other words into it.
-        if !named("typos codespell", base_name(&self.name)) {
+        if FORMATTERS.contains(&base_name(&self.name)) {
             self.out.formatted.push(path.text);
         }
         Ok(())
@@ -218,6 +221,15 @@ impl Call<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// `NAME=VALUE`, of a name that nobody knows: it must not be more than on or off.
+    pub(super) fn switch(&mut self, word: &Word) -> Result<(), Denial> {
+        let (name, value) = word.text.split_once('=').unwrap_or((&word.text, "true"));
+        if is_switch(name, value) {
+            return Ok(());
+        }
+        Err(self.deny(format!("the setting `{}` is not known to be harmless", word.text)))
     }
 
     // A name that stands for something built in, where a path would be code that is loaded.

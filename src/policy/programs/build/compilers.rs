@@ -2,21 +2,36 @@
 //! (`-fplugin=`), start programs (`-wrapper`, `-B`) or take words from files (`@file`, `-specs=`): what is not listed is
 //! denied.
 
-use super::{Call, Denial, Operands, TOOL, Table, Word};
+use super::{Call, Denial, Operands, Style, TOOL, Table, Word};
+use crate::path::RelPath;
 use crate::policy::names::named;
 use crate::policy::programs::unknown::words_as_paths;
 
-pub(super) const TABLES: &[Table] = &[Table {
-    names: "gcc g++ cc c++ clang clang++",
-    options: "",
-    operands: Operands::Raw,
-    special: Some(compiles),
-    ..TOOL
-}];
+pub(super) const TABLES: &[Table] = &[
+    Table {
+        names: "gcc g++ cc c++ clang clang++",
+        options: "",
+        operands: Operands::Raw,
+        special: Some(compiles),
+        ..TOOL
+    },
+    Table {
+        names: "clang-tidy",
+        options: "-checks=D -warnings-as-errors=D -quiet -fix -fix-errors -fix-notes -format-style={none|file|llvm|google|webkit|mozilla} \
+            -header-filter=D -exclude-header-filter=D -line-filter=D -list-checks -explain-config -dump-config -verify-config -use-color=?D \
+            -allow-no-checks -enable-check-profile -export-fixes=W -extra-arg=D -extra-arg-before=D -config-file={.clang-tidy} -version -help \
+            !-p=I !-config=P !-load=R !-plugins=R !-vfsoverlay=R !-store-check-profile=O",
+        operands: Operands::Special,
+        style: Style::SingleDash,
+        special: Some(tidied),
+        ..TOOL
+    },
+];
 
 const FLAGS: &str = "-c -S -E -P -C -v -w -s -g -O -pipe -pthread -ansi -pedantic -pedantic-errors -shared -static -static-libgcc \
     -static-libstdc++ -static-pie -pie -no-pie -rdynamic -nostdlib -nostdinc -nostdinc++ -nostartfiles -nodefaultlibs -M -MM -MD -MMD -MP \
-    -MG -Qunused-arguments -save-temps --coverage -print-search-dirs -print-multiarch -dumpversion -dumpfullversion -dumpmachine -dM -###";
+    -MG -Qunused-arguments -save-temps --coverage -print-search-dirs -print-multiarch -dumpversion -dumpfullversion -dumpmachine -dM -### \
+    --analyze";
 
 /// Options with a value, attached or in the next word: files that are written, directories and files that are read, text.
 const WRITTEN: [&str; 2] = ["-o", "-MF"];
@@ -37,8 +52,21 @@ const GDB: &str =
 
 /// What may be passed on to the linker.
 const TO_LINKER: &str = "--as-needed --no-as-needed --gc-sections -z relro now noexecstack defs --no-undefined --fatal-warnings -s -S --strip-all \
-    --strip-debug -O1 -O2 --whole-archive --no-whole-archive --start-group --end-group -rpath -rpath=$ORIGIN $ORIGIN -Bstatic -Bdynamic \
-    -dead_strip --build-id --export-dynamic -E";
+    --strip-debug -O1 -O2 --whole-archive --no-whole-archive --start-group --end-group -Bstatic -Bdynamic -dead_strip --build-id \
+    --export-dynamic -E";
+
+/// Beginnings of options that begin with `-f` and have no file written beside the result.
+const MAKES_NOTHING: [&str; 9] = [
+    "-fsyntax-only",
+    "-fPI",
+    "-fpi",
+    "-fno-",
+    "-fsanitize",
+    "-fanalyzer",
+    "-fopenmp",
+    "-fvisibility",
+    "-fdiagnostics-color",
+];
 
 /// Ends of names of sources, objects and libraries. Any other file would be read as words for the linker.
 const FILES: &str = "c cc cp cpp cxx c++ C CPP h hh hpp hxx h++ i ii m mm s S sx o obj a so";
@@ -47,17 +75,29 @@ fn compiles(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.is_open() {
         return words_as_paths(call, &call.words[1..]);
     }
-    let mut words = call.words[1..].iter();
+    compiled(call, &call.words[1..])
+}
+
+/// Judges the options and files of a compiler, which other tools take as well.
+pub(super) fn compiled(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
+    let all = words;
+    let mut words = all.iter();
+    let mut to_nowhere = false;
     while let Some(word) = words.next() {
         let text = word.text.as_str();
         if !word.literal {
             return Err(call.deny(format!("the word `{text}` is not known")));
         }
-        if !text.starts_with('-') || text == "-" {
+        if !text.starts_with('-') {
             operand(call, word)?;
             continue;
         }
-        if is_flag(text) {
+        if let Some(linked) = text.strip_prefix("-Wl,") {
+            passed_to_linker(call, linked)?;
+            continue;
+        }
+        // Its source is its standard input.
+        if text == "-" || is_flag(text) {
             continue;
         }
         let options = WRITTEN.into_iter().chain(READ).chain(TEXT).filter(|option| text.starts_with(option));
@@ -71,12 +111,45 @@ fn compiles(call: &mut Call<'_>) -> Result<(), Denial> {
         let Some(value) = value.filter(|value| value.literal && !value.text.starts_with(['-', '@', '='])) else {
             return Err(call.deny(format!("the value of `{option}` is not known")));
         };
-        if WRITTEN.contains(&option) {
+        if WRITTEN.contains(&option) && value.text == "/dev/null" {
+            to_nowhere = true;
+        } else if WRITTEN.contains(&option) {
             call.write(&value);
         } else if READ.contains(&option) {
             call.read(&value);
         } else if value.text.contains(['/', '\\']) && !matches!(option, "-D" | "-U") {
             return Err(call.deny(format!("`{}` may be a path", value.text)));
+        }
+    }
+    match all.iter().find(|word| to_nowhere && makes_more(&word.text)) {
+        Some(word) => Err(call.deny(format!("`{}` may write a file beside `/dev/null`", word.text))),
+        None => Ok(()),
+    }
+}
+
+// Options that have more files written, beside the one that is named.
+fn makes_more(text: &str) -> bool {
+    let makes = ["-MD", "-MMD", "-save-temps", "--coverage", "--analyze", "-gsplit-dwarf"];
+    makes.iter().any(|start| text.starts_with(start))
+        || text.starts_with("-f") && !MAKES_NOTHING.iter().any(|start| text.starts_with(start))
+}
+
+// Words for the linker, of which some name a file that it writes, or directories that it and the program look into.
+fn passed_to_linker(call: &mut Call<'_>, words: &str) -> Result<(), Denial> {
+    let mut words = words.split(',');
+    while let Some(word) = words.next() {
+        let (name, attached) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+        let value = match name {
+            "-Map" | "-rpath" => attached.or_else(|| words.next()).unwrap_or_default(),
+            _ if named(TO_LINKER, word) => continue,
+            _ => "",
+        };
+        if value.is_empty() || value.starts_with(['-', '@']) || value.contains('%') {
+            return Err(call.deny(format!("`{word}` for the linker is not known to be harmless")));
+        }
+        match name {
+            "-Map" => call.write(&Word::literal(value)),
+            _ => value.split(':').filter(|path| *path != "$ORIGIN").for_each(|path| call.read(&Word::literal(path))),
         }
     }
     Ok(())
@@ -86,9 +159,6 @@ fn compiles(call: &mut Call<'_>) -> Result<(), Denial> {
 fn is_flag(text: &str) -> bool {
     let plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "-+=_.,".contains(c));
     let family = |start: &str| text.starts_with(start) && plain(text);
-    if let Some(words) = text.strip_prefix("-Wl,") {
-        return words.split(',').all(|word| named(TO_LINKER, word));
-    }
     match text.split_once('=') {
         _ if named(FLAGS, text) => true,
         _ if text.starts_with("-Wa,") || text.starts_with("-Wp,") => false,
@@ -97,8 +167,38 @@ fn is_flag(text: &str) -> bool {
         _ if VALUES.iter().any(|start| text.starts_with(start)) => false,
         Some(("-fuse-ld", linker)) => named("lld gold mold bfd", linker),
         Some((name, _)) if text.starts_with("-f") => named(CHOICES, name) && plain(text),
-        _ => ["-f", "-W", "-m", "-O", "-std=", "-stdlib=", "-print-"].into_iter().any(family),
+        _ => ["-f", "-W", "-m", "-O", "-std=", "-stdlib=", "-print-", "--help=", "--target="].into_iter().any(family),
     }
+}
+
+// `clang-tidy src/a.c -- -Iinclude`. Without `--` it takes the compiler's options from a file, and they may load code; so
+// may those in its configuration, which must be as it was.
+fn tidied(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.is_open() {
+        return words_as_paths(call, &call.words[1..]);
+    }
+    let given = [call.values("-extra-arg"), call.values("-extra-arg-before")].concat();
+    let fixes = ["-fix", "-fix-errors", "-fix-notes"].iter().any(|option| call.has(option));
+    let all = call.operands.clone();
+    let (sources, options) = all.split_at(call.dashes.unwrap_or(all.len()));
+    if call.dashes.is_none() && !sources.is_empty() {
+        let denial = call.deny("it takes the compiler's options from `compile_commands.json`, which may load code");
+        return Err(denial.hint("write them after `--`, or `--` alone"));
+    }
+    for word in sources {
+        operand(call, word)?;
+        if fixes {
+            call.write(word);
+        }
+        for folder in call.cx.folders {
+            let Some(path) = folder.join(&word.text) else {
+                return Err(call.deny(format!("`{}` is not a path below the directory", word.text)));
+            };
+            let above = std::iter::successors(path.parent(), RelPath::parent);
+            call.out.unchanged.extend(above.filter_map(|folder| folder.child(".clang-tidy")));
+        }
+    }
+    compiled(call, &[given.as_slice(), options].concat())
 }
 
 fn operand(call: &mut Call<'_>, word: &Word) -> Result<(), Denial> {

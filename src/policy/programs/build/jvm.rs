@@ -11,7 +11,7 @@ pub(super) const TABLES: &[Table] = &[
             -Dsurefire.rerunFailingTestsCount=D -Dsurefire.skipAfterFailureCount=D -Dmaven.javadoc.skip=?D -Dmaven.source.skip=?D -Dcheckstyle.skip=?D -Dspotbugs.skip=?D -Dpmd.skip=?D -Dcpd.skip=?D -Djacoco.skip=?D -Denforcer.skip=?D -Drat.skip=?D -Dspotless.check.skip=?D \
             -Dspotless.apply.skip=?D -Dlicense.skip=?D -Dfmt.skip=?D -Dstyle.color=D -Dgroups=D -DexcludedGroups=D -Dtests=D -DtrimStackTrace=D -Dmaven.test.failure.ignore=?D -Dmaven.wagon.http.retryHandler.count=D -Dquick=?D -Dfast=?D -Dci=?D -Dparallel=D -DforkCount=D -DreuseForks=D -Dverbose=?D -Dincludes=D -Dscope=D -Dmaven.compiler.release=D \
             -Dorg.slf4j.simpleLogger.log.org.apache.maven.cli.transfer.Slf4jMavenTransferListener=D -Dorg.slf4j.simpleLogger.defaultLogLevel=D \
-            ~-f,--file=R !-s,--settings=R !-gs,--global-settings=R !-t,--toolchains=R !-gt=R !-D,--define=P !-b=P !-ep=P !-emp=P !--raw-streams",
+            ~-f,--file=R !-s,--settings=R !-gs,--global-settings=R !-t,--toolchains=R !-gt=R -D,--define=B !-b=P !-ep=P !-emp=P !--raw-streams",
         style: Style::SingleDash,
         special: Some(maven),
         ..TASKS

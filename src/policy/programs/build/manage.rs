@@ -95,7 +95,9 @@ fn settings(call: &mut Call<'_>) -> Result<(), Denial> {
 fn checked(call: &mut Call<'_>) -> Result<(), Denial> {
     let harmless = if call.name.ends_with(" migrate") { "--plan" } else { "--check --dry-run" };
     if !call.is_open() && !call.found.iter().any(|found| named(harmless, &found.name)) {
-        return Err(call.deny(format!("it writes unless one of `{harmless}` is there")));
+        let denial = call.deny(format!("it writes unless one of `{harmless}` is there"));
+        // `migrate --check` goes on where no migration is left.
+        return Err(if call.has("--check") { denial.hint("write `--plan --check`") } else { denial });
     }
     settings(call)
 }

@@ -49,7 +49,7 @@ pub(crate) const TABLES: [&[Table]; 14] = [
 
 /// Tools that `builtin:ci-dev` alone judges by their tables, besides those of whole files.
 const OF_CI_DEV: &str = "terraform tofu tflint helm ansible-lint sqlfluff buf kubeconform buildifier hlint ormolu fourmolu gotestsum \
-    gcc g++ cc c++ clang clang++ cppcheck gcovr javac brakeman bundle-audit bundler-audit srb steep cucumber opam sphinx-build mkdocs deptry lint-imports djlint twine";
+    gcc g++ cc c++ clang clang++ clang-tidy cppcheck gcovr javac brakeman bundle-audit bundler-audit srb steep cucumber opam sphinx-build mkdocs deptry lint-imports djlint twine";
 
 /// Tells whether a rule of a file has to list what a tool may get: its table covers only what is everyday.
 pub(super) fn is_of_ci_dev(name: &str) -> bool {

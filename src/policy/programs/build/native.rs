@@ -1,7 +1,7 @@
 //! Tables for make and its generators, and for the build tools of C, Zig, Swift and similar languages.
 
 use super::{Call, Dashes, Denial, GROUP, Operands, Style, TABLE, TASKS, TOOL, Table, Word};
-use crate::policy::names::{is_harmless_setting, named};
+use crate::policy::names::{is_harmless_setting, is_switch, named};
 use crate::policy::programs::is_plain_in_shell;
 use crate::policy::programs::untabled::runs_program;
 
@@ -112,7 +112,7 @@ fn cmake(call: &mut Call<'_>) -> Result<(), Denial> {
         let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
         let name = name.split(':').next().unwrap_or_default();
         let known = super::super::is_listed(CMAKE_VARIABLES.split_whitespace(), name);
-        if !call.is_open() && (!known || value.contains(['/', '$', ';', '"', '`'])) {
+        if !call.is_open() && !is_switch(name, value) && (!known || value.contains(['/', '$', ';', '"', '`'])) {
             return Err(call.deny(format!("the variable `{}` is not known to be harmless", word.text)));
         }
         // A list is a program and its words.
@@ -196,7 +196,7 @@ pub(super) const TABLES: &[Table] = &[
             Table {
                 names: "setup",
                 options: "--buildtype=D -Doptimization=D -Dbuildtype=D -Dwarning_level=D -Dwerror=D -Db_coverage=D -Db_lto=D -Dtests=D -Ddocs=D --reconfigure --wipe -h,--help --werror --warnlevel=D \
-                    --debug --optimization=D !--native-file=R !--cross-file=R !-D=P !--prefix=P",
+                    --debug --optimization=D -D=B !--native-file=R !--cross-file=R !--prefix=P",
                 operands: Operands::Special,
                 style: Style::SingleDash,
                 special: Some(own_folders),

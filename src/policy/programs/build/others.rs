@@ -146,7 +146,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "~--version ~--info ~--list-sdks ~--list-runtimes ~-h,--help !--additionalprobingpath=L !--additional-deps=R !--runtimeconfig=R !--depsfile=R !--fx-version=P !--roll-forward=P",
         subcommands: &[
             Table {
-                names: "build test format restore clean list",
+                names: "build test format restore clean list sln",
                 options: "-c,--configuration=D -f,--framework=D --no-restore --no-build --no-incremental -v,--verbosity,/v,/verbosity=D --nologo,-nologo,/nologo --filter=D -t,--list-tests --verify-no-changes --severity=D --no-dependencies -r,--runtime=N -l,--logger={console|trx|html|junit|GitHubActions|GithubActions} --include=D --exclude=D --blame --blame-hang --blame-hang-timeout=D --blame-crash \
                     --collect=N --diagnostics=D --arch,-a={x64|x86|arm|arm64|s390x|ppc64le|riscv64|loongarch64} --os=D -m,/m=?D -maxcpucount,/maxcpucount=?D --interactive=?D --locked-mode --use-lock-file --tl=?D -tl=?D --self-contained=?D --version-suffix=N --force --no-cache --ignore-failed-sources --include-generated --report=W \
                     -warnaserror,--warnaserror,/warnaserror=?D -p:Configuration,/p:Configuration=D -p:Version,/p:Version=D -p:TreatWarningsAsErrors,/p:TreatWarningsAsErrors=D -p:CollectCoverage,/p:CollectCoverage=D -p:CoverletOutputFormat,/p:CoverletOutputFormat=D -p:Deterministic,/p:Deterministic=D -p:ContinuousIntegrationBuild,/p:ContinuousIntegrationBuild=D -p:WarningLevel,/p:WarningLevel=D -p:NoWarn,/p:NoWarn=D -h,--help --outdated --vulnerable --deprecated --include-transitive \
@@ -444,7 +444,13 @@ fn dotnet_run(call: &mut Call<'_>) -> Result<(), Denial> {
 // `dotnet test tests/A.csproj`; MSBuild takes options that begin with `/`, which lead outside as paths.
 fn dotnet(call: &mut Call<'_>) -> Result<(), Denial> {
     properties(call)?;
+    let is_solution = |word: &Word| word.text.ends_with(".sln") || word.text.ends_with(".slnx");
     let verbs: &[&str] = match call.name.rsplit(' ').next() {
+        Some("sln") if call.is_open() => return words_as_paths(call, &call.words[1..]),
+        Some("sln") => match call.operands.split_last() {
+            Some((verb, files)) if verb.text == "list" && files.iter().all(is_solution) => &["list"],
+            _ => return Err(call.deny("only `list` is known to be harmless")),
+        },
         Some("list") => &["package", "reference"],
         Some("format") => &["whitespace", "style", "analyzers"],
         _ => &[],

@@ -42,7 +42,7 @@ const RYE: &str = "-a,--all -p,--package=D -v,--verbose -q,--quiet --check --fix
 
 const RUFF: &str = "--fix --fix-only --unsafe-fixes --no-unsafe-fixes --no-fix --diff --check --show-fixes --output-format=D --select=D --extend-select=D --ignore=D --extend-ignore=D --fixable=D --unfixable=D --exclude=D --extend-exclude=D --force-exclude \
     --target-version=D --line-length=D --show-files --show-settings --statistics --exit-zero --exit-non-zero-on-fix --exit-non-zero-on-format -e -n,--no-cache --preview --no-preview --respect-gitignore --no-respect-gitignore --add-noqa --watch -w --isolated \
-    -q,--quiet -v,--verbose -s,--silent -h,--help --stdin-filename=L --range=D --per-file-ignores=D --extend-per-file-ignores=D --all --ignore-noqa --color=D -o,--output-file=W --cache-dir=O --config={ruff.toml|.ruff.toml|pyproject.toml} !--extension=P";
+    -q,--quiet -v,--verbose -s,--silent -h,--help --stdin-filename=L --range=D --per-file-ignores=D --extend-per-file-ignores=D --all --ignore-noqa --color=D -o,--output-file=W --cache-dir=O --config={ruff.toml|.ruff.toml|pyproject.toml|line-length=*|indent-width=*|preview=*|lint.mccabe.max-complexity=*|lint.pycodestyle.max-line-length=*} !--extension=P";
 
 pub(super) const TABLES: &[Table] = &[
     PYTEST,

@@ -16,7 +16,7 @@ macro_rules! cargo_options {
         --filter-platform=N -e,--edges=D -i,--invert=*D --prune=D --depth=D --prefix=D --no-dedupe -d,--duplicates --charset=D -f,--format=D \
         --emit=D --frozen --retries=D --failure-output=D --success-output=D --status-level=D --final-status-level=D --test-threads=D \
         --run-ignored=D --partition=D --filter-expr=D -E=D --no-capture --nocapture --no-tests=D -P=D --dry-run --aggressive -w --bless --max-fail=D \
-        --baseline=D !--config=C !-Z=P !--root=O !--artifact-dir=I !--open !--lockfile-path=R --list --fail-fast --ff"
+        --baseline=D !--config=C !-Z=P !--root=O !--artifact-dir=I !--open !--lockfile-path=R --list,-l --precise=D --fail-fast --ff"
     };
 }
 

@@ -174,6 +174,14 @@ pub(super) const TABLES: &[Table] = &[
             Table { names: "run", special: Some(target_of_project), ..NX },
             Table { names: "exec", ..LAUNCHER },
             Table { names: "run-many affected", special: Some(targets), ..NX },
+            Table {
+                names: "show",
+                options: "--affected --json --sep=D -t,--with-target,--withTarget=+D -p,--projects=+D --exclude=D --base=G --head=G --files=X \
+                    --uncommitted --untracked --type={app|lib|e2e} --verbose -h,--help",
+                operands: Operands::Special,
+                special: Some(shown),
+                ..NX
+            },
             Table { names: "*", special: Some(own_target), ..NX },
         ],
         ..GROUP
@@ -215,6 +223,12 @@ pub(super) fn projects(call: &mut Call<'_>) -> Result<(), Denial> {
         Some(word) if !call.is_open() => Err(call.deny(format!("`{}` is not the name of a project", word.text))),
         _ => Ok(()),
     }
+}
+
+// `nx show projects --affected`.
+fn shown(call: &mut Call<'_>) -> Result<(), Denial> {
+    super::refuse_shell_text(call, call.words)?;
+    projects(call)
 }
 
 // The names that the rule lists for tasks.

@@ -7,6 +7,7 @@ use super::words::{Operand, as_written, one, words};
 use crate::path::Node;
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
+use crate::policy::names::named;
 use crate::policy::programs::Word;
 use crate::policy::programs::files::move_to;
 use crate::policy::programs::table::Call;
@@ -68,6 +69,28 @@ pub(super) fn remote(call: &mut Call<'_>) -> Result<(), Denial> {
         }
     }
     Ok(())
+}
+
+/// Settings of which `builtin:ci-dev` shows the value, without what is between section and name; others may hold a token.
+const SHOWN: &str = "user.name user.email init.defaultbranch remote.fetch branch.merge branch.rebase pull.rebase pull.ff merge.ff push.default \
+    fetch.prune rebase.autosquash commit.gpgsign tag.gpgsign diff.renames core.bare core.filemode core.autocrlf core.eol core.safecrlf \
+    core.ignorecase core.quotepath core.symlinks core.abbrev core.commentchar core.editor core.pager core.excludesfile core.attributesfile \
+    core.hookspath core.worktree core.longpaths core.precomposeunicode core.logallrefupdates core.repositoryformatversion core.untrackedcache \
+    core.fsmonitor core.sparsecheckout";
+
+pub(super) fn config(call: &mut Call<'_>) -> Result<(), Denial> {
+    if !call.everyday {
+        return work_tree(call);
+    }
+    let shows = |key: &Word| {
+        let key = key.text.to_ascii_lowercase();
+        let (section, rest) = key.split_once('.').unwrap_or((&key, ""));
+        named(SHOWN, &format!("{section}.{}", rest.rsplit('.').next().unwrap_or_default()))
+    };
+    match call.operands.as_slice() {
+        [key] if key.literal && shows(key) => Ok(()),
+        _ => Err(call.deny("only one setting that holds no token is shown").hint("write `git config --get user.name`")),
+    }
 }
 
 pub(super) fn add(call: &mut Call<'_>) -> Result<(), Denial> {
