@@ -134,12 +134,16 @@ pub(super) fn commits(
     })
 }
 
-/// Finds secrets in the messages of a tag; returns also the kind of object that it stands for.
-pub(super) fn tag(of: (&Place, &Policy, &Environment), object: &str) -> Result<(Vec<Finding>, String), Failure> {
+/// Finds secrets in a tag, and in the file that it stands for; returns also what was not searched.
+pub(super) fn tag(
+    of: (&Place, &Policy, &Environment),
+    object: &str,
+    until: Instant,
+) -> Result<(Vec<Finding>, Option<String>), Failure> {
     with_reader(of, None, &mut |reader, publish| {
-        let (mut findings, kind) = reader.tag(object)?;
+        let (mut findings, unsearched) = reader.tag(object, until)?;
         publish(&mut findings);
-        Ok((findings, kind))
+        Ok((findings, unsearched))
     })
 }
 

@@ -89,6 +89,15 @@ fn a_push_with_a_secret_in_any_of_its_commits_is_stopped_without_a_model() {
     assert!(!stopped.ok && stopped.text.contains("TAG_EDITMSG:1: [qwen/secret]"), "{}", stopped.text);
     must(&project, &["tag", "-a", "v2", "-m", "fine"]);
     assert!(push(&[("QWEN_HOOK", "local")], &["v2"]).ok);
+    must(&project, &["-c", &format!("user.name={}", token.trim()), "tag", "-a", "v3", "-m", "fine"]);
+    let stopped = push(&[], &["v3"]);
+    assert!(!stopped.ok && stopped.text.contains("TAG:3: [qwen/secret]"), "{}", stopped.text);
+    must(&project, &["tag", "file", "topic~1:key.py"]);
+    let stopped = push(&[], &["file"]);
+    assert!(!stopped.ok && stopped.text.contains("BLOB:1: [qwen/secret]"), "{}", stopped.text);
+    must(&project, &["tag", "clean-file", "HEAD:clean.py"]);
+    let searched = push(&[("QWEN_HOOK", "local")], &["clean-file"]);
+    assert!(searched.ok && !searched.text.contains("not searched"), "{}", searched.text);
     must(&project, &["tag", "tree", "HEAD^{tree}"]);
     let named = push(&[("QWEN_HOOK", "local")], &["tree"]);
     assert!(named.ok && named.text.contains("is a tree, which is not searched"), "{}", named.text);

@@ -55,7 +55,7 @@ pub(super) async fn run(
     }
     let budget = asked.common.max_wall_time.unwrap_or(BUDGET);
     let policy = asked.place.policy(None, false, environment)?.policy;
-    let mut lines = in_tags(asked, &policy, &updates, err)?;
+    let mut lines = in_tags(asked, &policy, &updates, started + budget, err)?;
     lines.extend(local_lines(asked, &policy, (&ranges, &remote), started + budget, err)?);
     if mode == HookMode::Local || lines.iter().any(|line| line.blocks) {
         let exit = report(lines, environment, out)?;
@@ -93,21 +93,22 @@ pub(super) async fn run(
     Ok(exit)
 }
 
-/// Looks for secrets in the messages of tags that are pushed.
+/// Looks for secrets in tags that are pushed.
 fn in_tags(
     asked: &HookRequest<'_>,
     policy: &Policy,
     updates: &[Update],
+    until: Instant,
     err: &mut dyn Write,
 ) -> Result<Vec<Line>, Failure> {
     let git = asked.repository().git();
     let kind = |object: &str| git.line(&["cat-file", "-t", object], b"").unwrap_or_default();
     let mut lines = Vec::new();
     for Update { local, .. } in updates.iter().filter(|update| !matches!(&*kind(&update.local), "commit" | "")) {
-        let (found, kind) = tag((asked.place, policy, asked.environment), local)?;
+        let (found, unsearched) = tag((asked.place, policy, asked.environment), local, until)?;
         lines.extend(found.iter().map(Line::of));
-        if kind != "commit" {
-            skipped(asked.common, asked.what, err, &format!("{} is a {kind}, which is not searched", short(local)))?;
+        if let Some(reason) = unsearched {
+            skipped(asked.common, asked.what, err, &reason)?;
         }
     }
     Ok(lines)

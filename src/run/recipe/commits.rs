@@ -18,9 +18,12 @@ const RULES: [LocalRule; 2] = [LocalRule::Secrets, LocalRule::Denied];
 /// A file of a commit, and the ids of its contents in the parents.
 type InCommit = (Changed, Vec<String>);
 
-/// What the message of a commit is called, and that of a tag.
+/// What the message of a commit is called, and that of a tag; the lines of a tag before its message; a file that only a tag
+/// names.
 const MESSAGE: &str = "COMMIT_EDITMSG";
 const TAG: &str = "TAG_EDITMSG";
+const TAG_HEAD: &str = "TAG";
+const BLOB: &str = "BLOB";
 
 /// What was seen of commits.
 pub struct LookedAtCommits {
@@ -94,12 +97,12 @@ impl ChangeReader<'_> {
         Ok(looked)
     }
 
-    /// Looks at the message of a tag, and of the tags that it names. Returns also the kind of object that it stands for:
-    /// git's `commit`, `tree` or `blob`.
+    /// Looks at all of a tag, at the tags that it names, and at the file that one stands for. Nothing begins after `until`.
+    /// Returns also what was not looked at, if that is not a commit.
     ///
     /// Errors with the reason alone.
-    pub fn tag(&self, object: &str) -> Result<(Vec<Finding>, String), String> {
-        let git = self.repository.git();
+    pub fn tag(&self, object: &str, until: Instant) -> Result<(Vec<Finding>, Option<String>), String> {
+        let (git, contents) = (self.repository.git(), self.repository.contents());
         let is_ignored = |path: &str, digest: &str| self.policy.ignores_secret(path, digest);
         let rules = Rules {
             wanted: &RULES,
@@ -111,14 +114,24 @@ impl ChangeReader<'_> {
         let (mut object, mut findings) = (object.to_owned(), Vec::new());
         loop {
             let kind = git.line(&["cat-file", "-t", &object], b"").map_err(|error| error.to_string())?;
-            if kind != "tag" {
-                return Ok((findings, kind));
+            let short = object.get(..12).unwrap_or(&object);
+            let blob = RelPath::new(BLOB).filter(|_| kind == "blob").and_then(|path| contents.text(&object, &path));
+            if Instant::now() >= until {
+                return Ok((findings, Some(format!("there was no time to search {short} for secrets"))));
+            } else if let Some(text) = blob {
+                findings.extend(in_message(&text, BLOB, &rules));
+                return Ok((findings, None));
+            } else if kind != "tag" {
+                let unsearched = (kind != "commit").then(|| format!("{short} is a {kind}, which is not searched"));
+                return Ok((findings, unsearched));
             }
             let tag = git.run(&["cat-file", "tag", &object], b"").map_err(|error| error.to_string())?;
             let text = String::from_utf8_lossy(&tag);
             let (head, message) = text.split_once("\n\n").unwrap_or((&text, ""));
+            let (first, others) = head.split_once('\n').unwrap_or((head, ""));
+            findings.extend(in_message(others, TAG_HEAD, &rules));
             findings.extend(in_message(message, TAG, &rules));
-            let named = head.lines().find_map(|line| line.strip_prefix("object "));
+            let named = first.strip_prefix("object ");
             named.ok_or_else(|| format!("the tag {object} names no object"))?.clone_into(&mut object);
         }
     }
