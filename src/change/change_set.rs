@@ -37,6 +37,14 @@ impl Entry {
             Entry::Absent | Entry::Link { .. } => None,
         }
     }
+
+    /// Tells whether a file is executable; `None` if it is none.
+    pub fn is_executable(&self) -> Option<bool> {
+        match self {
+            Entry::File { executable, .. } => Some(*executable),
+            Entry::Absent | Entry::Link { .. } => None,
+        }
+    }
 }
 
 /// What became of a path.
@@ -87,6 +95,8 @@ impl Change {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChangeSet {
     changes: BTreeMap<RelPath, Change>,
+    /// The rights to read and write of what files come from: as new files they get no more.
+    rights: BTreeMap<RelPath, u32>,
 }
 
 impl ChangeSet {
@@ -97,7 +107,27 @@ impl ChangeSet {
         change.after = after;
         if change.kind().is_none() {
             self.changes.remove(&path);
+            self.rights.remove(&path);
         }
+    }
+
+    /// Keeps a changed file, where it is new, from getting more rights than this mode has: what it comes from has no more.
+    pub fn limit(&mut self, path: &RelPath, mode: u32) {
+        if self.changes.contains_key(path) {
+            self.rights.insert(path.clone(), mode);
+        }
+    }
+
+    /// Returns the rights that a new file has at most: those of [`ChangeSet::limit`], and of a file that goes and had the
+    /// same contents; `mode` finds the mode of one. `None`: those of any new file.
+    pub fn rights(&self, path: &RelPath, mode: impl Fn(&RelPath) -> Option<u32>) -> Option<u32> {
+        let content = self.get(path).and_then(|change| change.after.content()).filter(|content| !content.is_empty());
+        let is_source = |change: &Change| change.after == Entry::Absent && change.before.content() == content;
+        let sources = self.iter().filter(|(_, change)| content.is_some() && is_source(change));
+        sources
+            .filter_map(|(source, _)| mode(source))
+            .chain(self.rights.get(path).copied())
+            .reduce(|one, other| one & other)
     }
 
     /// Tells whether a file that goes had these contents and was executable: it only gets another name.

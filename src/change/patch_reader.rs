@@ -219,8 +219,14 @@ impl FilePatch {
     }
 
     /// Tells whether this part makes a file from another one: a copy or a rename.
-    fn takes_from_elsewhere(&self) -> bool {
+    pub fn takes_from_elsewhere(&self) -> bool {
         self.new.is_some() && self.old.is_some() && self.old != self.new
+    }
+
+    /// Tells whether this part is text of which no old line ends with `\r\n`: git compares it with what it stores.
+    pub fn has_line_ends_of_git(&self) -> bool {
+        let Body::Text(hunks) = &self.body else { return false };
+        !hunks.iter().flat_map(|hunk| &hunk.old).any(|line| line.ends_with(b"\r\n"))
     }
 
     /// Says why the patch does not fit this file.

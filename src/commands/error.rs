@@ -240,7 +240,7 @@ pub(super) enum UndoError {
     /// The records cannot be used.
     #[error("the records in {path}: {cause}")]
     Records { path: String, cause: std::io::Error },
-    /// Git, or the branch that is checked out, is in the way.
+    /// Git, the branch that is checked out, or the disk is in the way.
     #[error("cannot undo: {0}")]
     Prevented(std::io::Error),
     /// No run here has a record.
@@ -266,7 +266,9 @@ impl CliError for UndoError {
 
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match self {
-            UndoError::Records { .. } | UndoError::Prevented(_) => "nothing was changed",
+            UndoError::Records { .. } | UndoError::Prevented(_) => {
+                "nothing was changed; remove the cause, then run `qwen undo` again"
+            }
             UndoError::NoRecord { run: Some(_), .. } => "`qwen undo --list` names the runs with a record",
             UndoError::NoRecord { run: None, .. } => {
                 "undo runs with --apply or --commit and without --no-undo; other runs keep no record"

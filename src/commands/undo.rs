@@ -48,15 +48,13 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
     let was_undone = wanted.is_some_and(|(_, record)| record.state == journal::State::Undone);
     Whole::to_the_end();
     let report = deliver::undo(record, root, &Steps::default()).map_err(|error| match error.half {
-        false if error.cause.kind() == std::io::ErrorKind::ResourceBusy => UndoError::Prevented(error.cause),
-        false => failed(error.cause),
+        false => UndoError::Prevented(error.cause),
         true => UndoError::Interrupted(error.cause),
     })?;
     let others = here.iter().any(|(folder, other)| folder != record && other.state == journal::State::Done);
     let told = Told::of(&report, &hide);
     print(out, &shown(told, was_undone, others, format, &appearance(environment)))?;
-    let is_whole = report.left_alone.is_empty() && report.untidy.is_empty() && !report.commit_stays;
-    Ok(if is_whole { Exit::Ok } else { Exit::Conflict })
+    Ok(if report.is_whole() { Exit::Ok } else { Exit::Conflict })
 }
 
 /// Lists the records, the newest first.
@@ -97,19 +95,23 @@ struct Told {
     warnings: Vec<String>,
     commit_stays: bool,
     untidy: Vec<String>,
+    #[serde(skip)]
+    is_whole: bool,
 }
 
 impl Told {
     fn of(report: &UndoReport, hide: &dyn Fn(&str) -> String) -> Told {
         let paths = |paths: &[RelPath]| paths.iter().map(|path| hide(&path.to_string_lossy())).collect();
         let texts = |texts: &[String]| texts.iter().map(|text| hide(text)).collect();
+        let warnings: Vec<String> = report.warnings.iter().cloned().chain(report.kept_aside()).collect();
         Told {
             run_id: report.run_id.clone(),
             restored: paths(&report.restored),
             left_alone: paths(&report.left_alone),
-            warnings: texts(&report.warnings),
+            warnings: texts(&warnings),
             commit_stays: report.commit_stays,
             untidy: texts(&report.untidy),
+            is_whole: report.is_whole(),
         }
     }
 }
@@ -117,8 +119,7 @@ impl Told {
 fn shown(told: Told, was_undone: bool, others: bool, format: Format, look: &Appearance) -> String {
     match format {
         Format::Text | Format::Patch => {
-            let Told { run_id, restored, left_alone, warnings, commit_stays, untidy } = told;
-            let is_whole = untidy.is_empty() && left_alone.is_empty() && !commit_stays;
+            let Told { run_id, restored, left_alone, warnings, commit_stays, untidy, is_whole } = told;
             let number = |files: &[String]| count(files.len() as u64, "file");
             let mut headline = match was_undone {
                 true => format!("Nothing to do: run {run_id} is already undone"),

@@ -3,23 +3,24 @@
 //! New contents are written next to their targets and swapped in, so no reader ever sees half a file, and rolling back
 //! is another swap. The old contents are recorded before the first byte is written.
 
+mod rollback;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
 
 use super::delivery::Site;
-use super::directories::{folders_between, make_folders, restore};
+use super::directories::{folders_between, make_folders};
 use super::error::DeliverError;
 use super::journal::{Journal, Record, Saved, SavedCommit, Shape, State, next_number, prune, quoted};
 use super::outputs::{self, Item as OutputItem, Outputs};
 use super::references::{self, CommitUndone};
+use super::swaps::{Swap, changed, is_changed};
 use crate::change::{Change, ChangeSet, Entry};
 use crate::path::RelPath;
-use crate::workspace::folder::{Folder, is_missing};
-use crate::workspace::snapshot::number;
+use crate::workspace::folder::{Folder, Like, is_missing};
 use crate::workspace::steps::Steps;
 
 /// How many undo records of a user's deliveries are kept.
@@ -72,7 +73,16 @@ struct Item<'a> {
     change: &'a Change,
     /// The directory of the temporary file: the deepest one on the way that exists before and after.
     folder: RelPath,
-    temporary: OsString,
+    aside: RelPath,
+    /// The rights that a new file has at most.
+    rights: Option<u32>,
+}
+
+impl Item<'_> {
+    /// Tells whether its directory goes before it is dropped: a file takes that name.
+    fn leaves(&self) -> bool {
+        self.change.after == Entry::Absent && self.path.parent().is_some_and(|parent| parent != self.folder)
+    }
 }
 
 /// One completed operation, in order.
@@ -86,7 +96,12 @@ enum Done {
     Placed {
         item: usize,
     },
-    /// With the mode of the file.
+    /// Others may no longer read a file, which had this mode.
+    Narrowed {
+        item: usize,
+        mode: u32,
+    },
+    /// It was moved aside; with the mode that the file had.
     Removed {
         item: usize,
         mode: Option<u32>,
@@ -123,8 +138,10 @@ impl<'a> Applied<'a> {
         for (number, (path, change)) in changes.iter().enumerate() {
             check_unchanged(&root, path, change)?;
             let folder = standing_folder(&root, changes, path)?;
-            let temporary = OsString::from(format!(".qwen-{}-{number}", site.run_id));
-            items.push(Item { path, change, folder, temporary });
+            let aside = folder.child(format!(".qwen-{}-{number}", site.run_id));
+            let aside = aside.ok_or_else(|| DeliverError::io(path, &io::ErrorKind::InvalidFilename.into()))?;
+            let mode_of = |path: &RelPath| root.parent_of(path).and_then(|(parent, name)| parent.mode_of(name)).ok()?;
+            items.push(Item { path, change, folder, aside, rights: changes.rights(path, mode_of) });
         }
         let mut applied = Applied {
             root,
@@ -170,9 +187,6 @@ impl<'a> Applied<'a> {
     }
 
     fn record(&self, site: &Site<'_>) -> Record {
-        let temporary = |item: &Item<'_>| {
-            item.folder.child(&item.temporary).map(|path| quoted(path.as_bytes())).unwrap_or_default()
-        };
         let missing: BTreeSet<RelPath> = self
             .items
             .iter()
@@ -197,25 +211,30 @@ impl<'a> Applied<'a> {
                 })
                 .collect(),
             folders_made: missing.iter().map(|folder| quoted(folder.as_bytes())).collect(),
-            temporary: self.items.iter().filter(|item| item.change.after != Entry::Absent).map(temporary).collect(),
+            temporary: self.items.iter().map(|item| quoted(item.aside.as_bytes())).collect(),
             commit: None,
             outputs: self.swaps().iter().map(OutputItem::saved).collect(),
             outputs_delivered: 0,
             modes: BTreeMap::new(),
+            swapping: false,
+            narrow: self.items.iter().filter(|item| item.leaves()).map(|item| quoted(item.path.as_bytes())).collect(),
         }
     }
 
-    /// Returns what no file will tell: the modes of files that go, and of their directories.
+    /// Returns what no file will tell: the modes of files that go, with those of their directories, and of files that
+    /// become executable or no longer are.
     fn modes(&self) -> io::Result<BTreeMap<String, u32>> {
-        let is_file = |entry: &Entry| matches!(entry, Entry::File { .. });
         let mut modes = BTreeMap::new();
         for Item { path, change, .. } in &self.items {
-            if !is_file(&change.before) || is_file(&change.after) {
-                continue;
-            }
-            for path in folders_between(&RelPath::root(), path).iter().chain([*path]) {
+            let folders = match (change.before.is_executable(), change.after.is_executable()) {
+                (None, _) => continue,
+                (Some(_), None) => folders_between(&RelPath::root(), path),
+                (before, after) if before == after => continue,
+                (Some(_), Some(_)) => Vec::new(),
+            };
+            for path in folders.iter().chain([*path]) {
                 let (parent, name) = self.root.parent_of(path)?;
-                if let Some(mode) = mode_of(&parent, name)? {
+                if let Some(mode) = parent.mode_of(name)? {
                     modes.insert(quoted(path.as_bytes()), mode);
                 }
             }
@@ -242,20 +261,18 @@ impl<'a> Applied<'a> {
     /// Drops the old contents; afterwards only the record can undo the delivery. Returns the record's directory.
     pub fn finish(mut self) -> Result<Option<PathBuf>, DeliverError> {
         for item in 0..self.items.len() {
-            if self.items[item].change.before == Entry::Absent || self.items[item].change.after == Entry::Absent {
-                continue;
+            if self.items[item].change.before != Entry::Absent {
+                let dropped = self.attempt(item, |this| this.drop_old(item));
+                if let Err(cause) = dropped {
+                    return Err(self.roll_back(cause));
+                }
             }
-            let Item { path, folder, temporary, .. } = &self.items[item];
-            let dropped = self.root.enter(folder).and_then(|folder| folder.unlink(temporary, self.steps));
-            if let Err(error) = dropped {
-                let cause = DeliverError::io(path, &error);
-                return Err(self.roll_back(cause));
-            }
-            self.done.push(Done::OldDropped { item });
         }
         if let Some((journal, record)) = &mut self.journal {
             record.state = State::Done;
             record.temporary.clear();
+            record.narrow.clear();
+            record.swapping = false;
             if let Err(error) = journal.write(record, self.steps) {
                 let cause = DeliverError::io("the undo record", &error);
                 return Err(self.roll_back(cause));
@@ -281,20 +298,18 @@ impl<'a> Applied<'a> {
     }
 
     fn run(&mut self) -> Result<(), DeliverError> {
-        self.stage_outputs()?;
-        for item in 0..self.items.len() {
-            self.attempt(item, |this| this.write_new(item))?;
-        }
-        let makes_way = |this: &Self, item: usize| {
-            let path = this.items[item].path;
-            let other_is_related = |other: &Item<'_>| {
+        self.stage()?;
+        let is_gone = |this: &Self, item: &usize| this.items[*item].change.after == Entry::Absent;
+        let gone: Vec<usize> = (0..self.items.len()).filter(|item| is_gone(self, item)).collect();
+        // A directory that becomes a file.
+        let makes_way = |item: &usize| {
+            let path = self.items[*item].path;
+            let is_related = |other: &Item<'_>| {
                 other.change.after != Entry::Absent && (other.path.is_under(path) || path.is_under(other.path))
             };
-            this.items.iter().any(other_is_related)
+            self.items.iter().any(is_related)
         };
-        let gone: Vec<usize> =
-            (0..self.items.len()).filter(|item| self.items[*item].change.after == Entry::Absent).collect();
-        let (first, last): (Vec<usize>, Vec<usize>) = gone.into_iter().partition(|item| makes_way(self, *item));
+        let (first, last): (Vec<usize>, Vec<usize>) = gone.into_iter().partition(makes_way);
         self.swap_outputs(false)?;
         for item in first {
             self.attempt(item, |this| this.remove(item))?;
@@ -308,20 +323,22 @@ impl<'a> Applied<'a> {
         self.swap_outputs(true)
     }
 
-    /// Copies outputs to their temporary names, and notes in the record that all of them are there.
-    fn stage_outputs(&mut self) -> Result<(), DeliverError> {
-        let Some((outputs, swaps)) = &mut self.outputs else { return Ok(()) };
-        for (number, swap) in swaps.iter_mut().enumerate() {
-            self.done.push(Done::OutputStaged(number));
-            swap.stage(&self.root, outputs, self.steps).map_err(|error| DeliverError::io(&swap.path, &error))?;
-        }
-        match &mut self.journal {
-            Some((journal, record)) if !swaps.is_empty() => {
-                record.outputs = swaps.iter().map(OutputItem::saved).collect();
-                journal.write(record, self.steps).map_err(|error| DeliverError::io("the undo record", &error))
+    /// Writes everything new to temporary names, and notes in the record that all of it is there.
+    fn stage(&mut self) -> Result<(), DeliverError> {
+        if let Some((outputs, swaps)) = &mut self.outputs {
+            for (number, swap) in swaps.iter_mut().enumerate() {
+                self.done.push(Done::OutputStaged(number));
+                swap.stage(&self.root, outputs, self.steps).map_err(|error| DeliverError::io(&swap.path, &error))?;
             }
-            Some(_) | None => Ok(()),
         }
+        for item in 0..self.items.len() {
+            self.attempt(item, |this| this.write_new(item))?;
+        }
+        let outputs = self.swaps().iter().map(OutputItem::saved).collect();
+        let Some((journal, record)) = &mut self.journal else { return Ok(()) };
+        record.outputs = outputs;
+        record.swapping = true;
+        journal.write(record, self.steps).map_err(|error| DeliverError::io("the undo record", &error))
     }
 
     /// Swaps outputs: removes old ones before the change is applied, as it may need their names, and adds new ones after it.
@@ -329,7 +346,7 @@ impl<'a> Applied<'a> {
         let Some((_, swaps)) = &self.outputs else { return Ok(()) };
         for (number, swap) in swaps.iter().enumerate().filter(|(_, swap)| swap.is_new() == coming) {
             let mut made = Vec::new();
-            let swapped = make_folders(&self.root, &RelPath::root(), &swap.path, self.steps, &mut made)
+            let swapped = make_folders(&self.root, (&RelPath::root(), &swap.path), &|_| None, self.steps, &mut made)
                 .and_then(|()| swap.swap(&self.root, self.steps));
             self.done.extend(made.into_iter().map(Done::FolderMade));
             match swapped {
@@ -343,164 +360,103 @@ impl<'a> Applied<'a> {
         Ok(())
     }
 
-    fn attempt(&mut self, item: usize, act: impl FnOnce(&mut Self) -> io::Result<bool>) -> Result<(), DeliverError> {
-        match act(self) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(moved(self.items[item].path)),
-            Err(error) if is_missing(&error) || error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(moved(self.items[item].path))
-            }
-            Err(error) => Err(DeliverError::io(self.items[item].path, &error)),
-        }
+    fn attempt(&mut self, item: usize, act: impl FnOnce(&mut Self) -> io::Result<()>) -> Result<(), DeliverError> {
+        let path = self.items[item].path;
+        act(self).map_err(|error| match error.kind() {
+            _ if is_changed(&error) || is_missing(&error) => moved(path),
+            io::ErrorKind::AlreadyExists => moved(path),
+            _ => DeliverError::io(path, &error),
+        })
     }
 
-    fn write_new(&mut self, item: usize) -> io::Result<bool> {
-        let Item { path, change, folder, temporary } = &self.items[item];
+    fn swap(&self, item: usize) -> Swap<'_> {
+        Swap { tree: &self.root, path: self.items[item].path, aside: &self.items[item].aside, steps: self.steps }
+    }
+
+    fn write_new(&mut self, item: usize) -> io::Result<()> {
+        let Item { path, change, aside, rights, .. } = &self.items[item];
         if change.after == Entry::Absent {
-            return Ok(true);
+            return Ok(());
         }
         let like = match self.root.parent_of(path) {
             Ok((folder, name)) => folder.like(name)?,
             Err(error) if is_missing(&error) => None,
             Err(error) => return Err(error),
         };
-        let folder = self.root.enter(folder)?;
+        let like = like.or_else(|| rights.map(Like::at_most));
+        let (folder, name) = self.root.parent_of(aside)?;
         self.done.push(Done::Written { item });
-        folder.create(temporary, &change.after, like.as_ref(), self.steps)?;
-        Ok(true)
+        folder.create(name, &change.after, like.as_ref(), self.steps)
     }
 
-    fn put_in_place(&mut self, item: usize) -> io::Result<bool> {
-        let Item { path, change, folder, temporary } = &self.items[item];
+    fn put_in_place(&mut self, item: usize) -> io::Result<()> {
+        let Item { path, change, folder, .. } = &self.items[item];
         if change.after == Entry::Absent {
-            return Ok(true);
+            return Ok(());
         }
-        let from = self.root.enter(folder)?;
         if change.before == Entry::Absent {
             let mut made = Vec::new();
-            let ready = make_folders(&self.root, folder, path, self.steps, &mut made);
+            let ready = make_folders(&self.root, (folder, path), &|_| None, self.steps, &mut made);
             self.done.extend(made.into_iter().map(Done::FolderMade));
-            ready?;
-            let (parent, name) = self.root.parent_of(path)?;
-            from.place(temporary, &parent, name, self.steps)?;
+            ready.and_then(|()| self.swap(item).put())?;
             self.done.push(Done::Placed { item });
-            return Ok(true);
+            return Ok(());
         }
-        let (parent, name) = self.root.parent_of(path)?;
-        from.exchange(temporary, &parent, name, self.steps)?;
+        self.swap(item).exchange()?;
         self.done.push(Done::Exchanged { item });
-        // What was swapped out is what was really there, whoever wrote it and when.
-        Ok(from.entry(temporary)? == change.before)
+        self.swap(item).check(&|entry| *entry == change.before)
     }
 
-    fn remove(&mut self, item: usize) -> io::Result<bool> {
+    /// Moves aside what goes.
+    fn remove(&mut self, item: usize) -> io::Result<()> {
         let Item { path, change, .. } = &self.items[item];
+        let leaves = self.items[item].leaves();
         let (parent, name) = self.root.parent_of(path)?;
         if parent.entry(name)? != change.before {
-            return Ok(false);
+            return Err(changed(path));
         }
-        let mode = mode_of(&parent, name)?;
-        parent.unlink(name, self.steps)?;
+        let mode = parent.mode_of(name)?;
+        if let Some(mode) = mode.filter(|mode| leaves && mode & 0o077 != 0)
+            // Its directory may have kept others out; a file that is not ours alone stays as it is.
+            && parent.set_mode_of_file(name, mode & 0o700).is_ok()
+        {
+            self.done.push(Done::Narrowed { item, mode });
+        }
+        self.swap(item).take()?;
         self.done.push(Done::Removed { item, mode });
+        self.swap(item).check(&|entry| *entry == change.before)?;
+        if leaves { self.remove_empty(path) } else { Ok(()) }
+    }
+
+    /// Removes what was put aside, and the directories that are empty without it.
+    fn drop_old(&mut self, item: usize) -> io::Result<()> {
+        let Item { path, change, aside, .. } = &self.items[item];
+        let (folder, name) = self.root.parent_of(aside)?;
+        folder.unlink(name, self.steps)?;
+        self.done.push(Done::OldDropped { item });
+        match change.after == Entry::Absent && !self.items[item].leaves() {
+            true => self.remove_empty(path),
+            false => Ok(()),
+        }
+    }
+
+    /// Removes the directories of a path that are empty, innermost first.
+    fn remove_empty(&mut self, path: &RelPath) -> io::Result<()> {
         let mut folder = path.parent();
         while let Some(empty) = folder.filter(|folder| !folder.is_root()) {
-            let (parent, name) = self.root.parent_of(&empty)?;
-            let mode = mode_of(&parent, name)?.unwrap_or(0o777);
+            folder = empty.parent();
+            let (parent, name) = match self.root.parent_of(&empty) {
+                Err(error) if is_missing(&error) => continue,
+                found => found?,
+            };
+            let mode = parent.mode_of(name)?.unwrap_or(0o777);
             match parent.remove(name, self.steps) {
-                Ok(()) => self.done.push(Done::FolderRemoved(empty.clone(), mode)),
+                Ok(()) => self.done.push(Done::FolderRemoved(empty, mode)),
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => break,
                 Err(error) => return Err(error),
             }
-            folder = empty.parent();
         }
-        Ok(true)
-    }
-
-    /// Rolls back everything, in reverse, and returns the cause with a note on how that went.
-    pub fn roll_back(mut self, cause: DeliverError) -> DeliverError {
-        let stuck = self.take_all_back();
-        if stuck.is_empty() {
-            if let Some((journal, _)) = self.journal.take() {
-                journal.discard();
-            }
-            return match cause {
-                DeliverError::Io { message, hint, .. } => DeliverError::Io { message, hint, rolled_back: true },
-                DeliverError::Conflict { .. }
-                | DeliverError::Input { .. }
-                | DeliverError::Denied { .. }
-                | DeliverError::Selection(_) => cause,
-            };
-        }
-        let hint = match &self.journal {
-            Some(_) => format!("run `qwen undo {}` to restore the rest", self.run_id),
-            None => "check the files named above".to_owned(),
-        };
-        DeliverError::Io {
-            message: format!("{cause}; rolling back failed: {}", stuck.join("; ")),
-            hint,
-            rolled_back: false,
-        }
-    }
-
-    /// Rolls back everything that was done, in reverse, and returns what could not be rolled back.
-    fn take_all_back(&mut self) -> Vec<String> {
-        let done = std::mem::take(&mut self.done);
-        let dropped: BTreeSet<usize> = done
-            .iter()
-            .filter_map(|done| if let Done::OldDropped { item } = done { Some(*item) } else { None })
-            .collect();
-        let mut stuck = Vec::new();
-        for done in done.iter().rev() {
-            // The old contents may still be aside.
-            if matches!(done, Done::OutputStaged(_)) && !stuck.is_empty() {
-                continue;
-            }
-            if let Err(error) = self.take_back(done, &dropped)
-                && (!is_missing(&error) || matches!(done, Done::OutputSwapped(_)))
-            {
-                stuck.push(error.to_string());
-            }
-        }
-        stuck
-    }
-
-    fn take_back(&self, done: &Done, dropped: &BTreeSet<usize>) -> io::Result<()> {
-        match done {
-            Done::Written { item } | Done::Placed { item } | Done::Exchanged { item } => {
-                let Item { path, change, folder, temporary } = &self.items[*item];
-                let from = self.root.enter(folder)?;
-                match done {
-                    Done::Placed { .. } => {
-                        let (parent, name) = self.root.parent_of(path)?;
-                        parent.place(name, &from, temporary, self.steps)
-                    }
-                    Done::Exchanged { .. } if dropped.contains(item) => {
-                        restore(&self.root, path, (&change.before, None), &self.run_id, self.steps)
-                    }
-                    Done::Exchanged { .. } => {
-                        let (parent, name) = self.root.parent_of(path)?;
-                        from.exchange(temporary, &parent, name, self.steps)
-                    }
-                    _ => from.unlink(temporary, self.steps),
-                }
-            }
-            Done::Removed { item, mode } => {
-                let Item { path, change, .. } = &self.items[*item];
-                restore(&self.root, path, (&change.before, *mode), &self.run_id, self.steps)
-            }
-            Done::FolderMade(path) => {
-                let (parent, name) = self.root.parent_of(path)?;
-                parent.remove(name, self.steps)
-            }
-            Done::FolderRemoved(path, mode) => {
-                let (parent, name) = self.root.parent_of(path)?;
-                parent.make(name, self.steps)?;
-                parent.set_mode(name, *mode)
-            }
-            Done::OldDropped { .. } => Ok(()),
-            Done::OutputStaged(number) => self.swaps()[*number].clear(&self.root, self.steps),
-            Done::OutputSwapped(number) => self.swaps()[*number].swap_back(&self.root, self.steps),
-        }
+        Ok(())
     }
 }
 
@@ -521,12 +477,7 @@ impl Drop for Applied<'_> {
     }
 }
 
-fn mode_of(parent: &Folder, name: &OsStr) -> io::Result<Option<u32>> {
-    let mode = |stat: rustix::fs::Stat| -> u32 { number(stat.st_mode) };
-    Ok(parent.stat(name)?.map(|stat| mode(stat) & 0o7777))
-}
-
-/// Finds the deepest existing directory on the way to a path.
+/// Finds the deepest existing directory on the way to a path that is there to the end, or until the path is dropped.
 fn standing_folder(root: &Folder, changes: &ChangeSet, path: &RelPath) -> Result<RelPath, DeliverError> {
     let mut standing = RelPath::root();
     for folder in folders_between(&RelPath::root(), path) {
@@ -534,12 +485,13 @@ fn standing_folder(root: &Folder, changes: &ChangeSet, path: &RelPath) -> Result
             .parent_of(&folder)
             .and_then(|(parent, name)| parent.stat(name))
             .map_err(|error| DeliverError::io(&folder, &error))?;
-        match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
-            Some(FileType::Directory) => standing = folder,
-            None => break,
+        match (stat.map(|stat| FileType::from_raw_mode(stat.st_mode)), changes.staged(&folder)) {
+            // It becomes a file.
+            (Some(FileType::Directory), Some(after)) if *after != Entry::Absent => break,
+            (Some(FileType::Directory), _) => standing = folder,
             // It is removed for the directory.
-            Some(_) if changes.staged(&folder) == Some(&Entry::Absent) => break,
-            Some(_) => {
+            (None, _) | (Some(_), Some(Entry::Absent)) => break,
+            (Some(_), _) => {
                 return Err(DeliverError::conflict(
                     format!("cannot write {path}: {folder} is no longer a directory"),
                     "run again on the current files",

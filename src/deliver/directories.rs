@@ -3,56 +3,55 @@
 use std::ffi::OsString;
 use std::io;
 
+use super::swaps::Swap;
 use crate::change::Entry;
 use crate::path::RelPath;
 use crate::workspace::folder::{Folder, Like};
 use crate::workspace::steps::Steps;
 
-/// Makes the folders below `from` on the way to a path, as far as they are missing, and names those that it made.
+/// Makes the folders below `from` on the way to a path, as far as they are missing, with these modes, and names those that
+/// it made.
 pub(super) fn make_folders(
     root: &Folder,
-    from: &RelPath,
-    path: &RelPath,
+    (from, path): (&RelPath, &RelPath),
+    mode: &dyn Fn(&RelPath) -> Option<u32>,
     steps: &Steps,
     made: &mut Vec<RelPath>,
 ) -> io::Result<()> {
     for folder in folders_between(from, path) {
         let (parent, name) = root.parent_of(&folder)?;
         if parent.stat(name)?.is_none() {
-            parent.make(name, steps)?;
+            parent.make(name, mode(&folder), steps)?;
             made.push(folder);
         }
     }
     Ok(())
 }
 
-/// Puts an entry at a path atomically, replacing any file or link; creates the directories on the way. `mode` is that of
-/// a file which is no longer there.
+/// Puts an entry at a path atomically, in the place of nothing or of what `is_ours`; makes the directories on the way.
+/// `mode` is that of a file which is no longer there.
 pub(super) fn restore(
     root: &Folder,
     path: &RelPath,
     (entry, mode): (&Entry, Option<u32>),
-    run_id: &str,
-    steps: &Steps,
+    is_ours: &dyn Fn(&Entry) -> bool,
+    (run_id, steps): (&str, &Steps),
 ) -> io::Result<()> {
-    make_folders(root, &RelPath::root(), path, steps, &mut Vec::new())?;
+    make_folders(root, (&RelPath::root(), path), &|_| None, steps, &mut Vec::new())?;
     let (parent, name) = root.parent_of(path)?;
-    let stands = parent.stat(name)?.is_some();
-    if *entry == Entry::Absent {
-        return if stands { parent.unlink(name, steps) } else { Ok(()) };
-    }
-    let temporary = back_name(run_id);
-    if parent.stat(&temporary)?.is_some() {
-        parent.unlink(&temporary, steps)?;
+    let back = back_name(run_id);
+    if parent.stat(&back)?.is_some() {
+        parent.unlink(&back, steps)?;
     }
     let like = parent.like(name)?.or(mode.map(Like::with_mode));
-    parent.create(&temporary, entry, like.as_ref(), steps)?;
-    if stands {
-        parent.exchange(&temporary, &parent, name, steps)?;
-        parent.unlink(&temporary, steps)
-    } else {
-        parent.place(&temporary, &parent, name, steps)
+    parent.create(&back, entry, like.as_ref(), steps)?;
+    let aside = path.parent().unwrap_or_default().child(&back).ok_or(io::ErrorKind::InvalidInput)?;
+    let swap = Swap { tree: root, path, aside: &aside, steps };
+    if parent.stat(name)?.is_none() {
+        return swap.put();
     }
+    swap.exchange_back(is_ours)?;
+    parent.unlink(&back, steps)
 }
 
 /// The name next to a file under which its old contents are written before they are swapped in.

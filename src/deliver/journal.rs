@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -59,9 +60,15 @@ pub struct Record {
     /// How many such files and directories were delivered: they stay when the change is undone.
     #[serde(default)]
     pub outputs_delivered: usize,
-    /// Modes of files that go, and of the directories that they were in.
+    /// Modes of files that go, of the directories that they were in, and of files that become executable or no longer are.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub modes: BTreeMap<String, u32>,
+    /// Whether names are being swapped: a temporary file may be what somebody wrote at its target meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub swapping: bool,
+    /// Files and directories that undoing makes anew: until all is in place they have too few rights.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub narrow: Vec<String>,
 }
 
 /// A changed file before and after.
@@ -170,8 +177,22 @@ pub fn records(undo: &Path) -> io::Result<Vec<(PathBuf, Record)>> {
     Ok(records)
 }
 
-/// Removes the oldest records except this many. One that is incomplete, or still names something to clean up, stays.
+/// The age from which a directory without a record counts as left behind by a kill: nothing takes so long to write.
+const LEFT_BEHIND: Duration = Duration::from_hours(24);
+
+/// Removes the oldest records except this many, and what was killed before it was a record. One whose delivery is
+/// incomplete, or which still names something to clean up, stays.
 pub(super) fn prune(undo: &Path, keep: usize) -> io::Result<()> {
+    for entry in std::fs::read_dir(undo)? {
+        let folder = entry?.path();
+        let is_old = |data: std::fs::Metadata| {
+            data.is_dir() && data.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > LEFT_BEHIND))
+        };
+        let has_none = folder.join("record.json").symlink_metadata().is_err_and(|error| is_missing(&error));
+        if has_none && folder.symlink_metadata().is_ok_and(is_old) {
+            std::fs::remove_dir_all(folder)?;
+        }
+    }
     for (folder, record) in records(undo)?.into_iter().skip(keep) {
         if record.state != State::Begun && record.outputs.is_empty() && record.temporary.is_empty() {
             std::fs::remove_dir_all(folder)?;

@@ -10,12 +10,14 @@ mod error;
 pub mod gate;
 pub mod inert;
 pub mod journal;
+mod left_over;
 pub mod message;
 pub mod outputs;
 pub mod propose;
 mod references;
 mod repositories;
 mod seen;
+mod swaps;
 pub mod undo;
 
 #[cfg(test)]

@@ -339,7 +339,7 @@ pub(super) fn bring_back(record: &Record, root: &Folder, steps: &Steps) -> io::R
         if look(root, &temporary)?.is_none() || look(root, &path)?.is_some() {
             continue;
         }
-        make_folders(root, &RelPath::root(), &path, steps, &mut Vec::new())?;
+        make_folders(root, (&RelPath::root(), &path), &|_| None, steps, &mut Vec::new())?;
         let (folder, aside) = root.parent_of(&temporary)?;
         let (parent, name) = root.parent_of(&path)?;
         folder.place(aside, &parent, name, steps)?;

@@ -225,6 +225,7 @@ impl Proposal {
         there: &dyn Fn(&FilePatch, &Entry, &Entry) -> Result<(), PatchError>,
     ) -> Result<ChangeSet, DeliverError> {
         let prefix = prefix_of(site);
+        let placed = |name: &RelPath| below(&prefix, name);
         let root = Folder::root(site.root).map_err(|error| DeliverError::io(site.root.display(), &error))?;
         let look = |name: &RelPath| {
             let mismatch = |reason: String| PatchError::Mismatch { path: name.clone(), reason };
@@ -237,8 +238,12 @@ impl Proposal {
         let patch = self.parsed()?;
         let conversions = conversions(&patch, &look, site)?;
         let settle = |file: &FilePatch, tree: &Entry, first: First| {
+            let has_ends = file.has_line_ends_of_git();
+            let is_converted = |conversions: &Conversions<'_>, name: &RelPath| {
+                conversions.covers(name.as_bytes()) || has_ends && conversions.covers_ends(name.as_bytes())
+            };
             let convert = |name: &Option<RelPath>, entry: &Entry, out: bool| match (&conversions, name) {
-                (Some(conversions), Some(name)) => match out {
+                (Some(conversions), Some(name)) if is_converted(conversions, name) => match out {
                     false => conversions.kept(name.as_bytes(), entry),
                     true => conversions.checked_out(name.as_bytes(), entry),
                 }
@@ -257,6 +262,19 @@ impl Proposal {
         for (name, change) in by_name.iter() {
             let path = below(&prefix, name).expect("every name was looked up below the prefix");
             changes.stage(path, || change.before.clone(), change.after.clone());
+        }
+        // A file that comes from another one gets no rights that that one does not have.
+        for file in patch.files.iter().filter(|file| file.takes_from_elsewhere()) {
+            let (Some(old), Some(new)) = (file.old.as_ref().and_then(placed), file.new.as_ref().and_then(placed))
+            else {
+                continue;
+            };
+            let there = root.parent_of(&old).and_then(|(parent, name)| parent.mode_of(name)).unwrap_or_default();
+            let earlier = [changes.rights(&old, |_| None), earlier.rights(&old, |_| None)];
+            let all = there.into_iter().chain(earlier.into_iter().flatten());
+            if let Some(rights) = all.reduce(|one, other| one & other) {
+                changes.limit(&new, rights);
+            }
         }
         Ok(changes)
     }
@@ -364,7 +382,14 @@ fn conversions<'s>(
     // An unreadable file is refused when its part is applied.
     let found: Vec<(&RelPath, Entry)> = names.filter_map(|name| Some((name, look(name).ok()?))).collect();
     let contents = found.iter().filter_map(|(name, entry)| Some((name.as_bytes().to_vec(), entry.content()?)));
-    Conversions::of(repository, contents).map(Some).map_err(|error| from_repository(&error))
+    let has_ends = |entry: &Entry| match entry {
+        Entry::Absent => true,
+        Entry::File { content, .. } => content.windows(2).any(|ends| ends == b"\r\n"),
+        Entry::Link { .. } => false,
+    };
+    let ends = found.iter().filter(|(_, entry)| has_ends(entry)).map(|(name, _)| name.as_bytes().to_vec()).collect();
+    let conversions = Conversions::of(repository, contents).and_then(|conversions| conversions.with_ends(&ends));
+    conversions.map(Some).map_err(|error| from_repository(&error))
 }
 
 fn unfit(refused: &[PatchError]) -> DeliverError {

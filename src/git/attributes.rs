@@ -1,8 +1,8 @@
 //! Finds files of which git stores other bytes than the work tree has, by the attributes `ident` and
-//! `working-tree-encoding`.
+//! `working-tree-encoding`, and those of which it stores other line ends.
 //!
-//! `git apply` compares a patch with the bytes that git stores. Line ends are ignored here, as it compares them both
-//! ways.
+//! `git apply` compares a patch with the bytes that git stores; with line ends as they are in the work tree only if the
+//! patch has `\r\n` as well.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -17,6 +17,8 @@ use crate::marked::Marked;
 pub struct Conversions<'r> {
     repository: &'r Repository,
     names: BTreeSet<Vec<u8>>,
+    /// Those with other line ends.
+    ends: BTreeSet<Vec<u8>>,
     /// With a private object store, removed with the directory.
     git: Option<(Git, Marked)>,
 }
@@ -29,27 +31,58 @@ impl<'r> Conversions<'r> {
     ) -> Result<Conversions<'r>, RepositoryError> {
         let asked: BTreeSet<Vec<u8>> =
             contents.filter(|(_, content)| may_differ(content)).map(|(name, _)| name).collect();
-        let mut conversions = Conversions { repository, names: BTreeSet::new(), git: None };
-        if asked.is_empty() {
-            return Ok(conversions);
-        }
-        let asked: Vec<u8> = asked.iter().flat_map(|name| [name.as_slice(), b"\0"].concat()).collect();
-        let arguments = ["check-attr", "-z", "--stdin", "ident", "working-tree-encoding"];
-        let answer = repository.git().run(&arguments, &asked)?;
-        let words: Vec<&[u8]> = answer.split(|byte| *byte == 0).collect();
+        let mut conversions = Conversions { repository, names: BTreeSet::new(), ends: BTreeSet::new(), git: None };
         let is_converted = |attribute: &[u8], value: &[u8]| match attribute {
             b"ident" => value == b"set",
             _ => ![&b"unspecified"[..], b"unset", b"set"].contains(&value),
         };
+        conversions.names = conversions.with_attributes(&asked, &["ident", "working-tree-encoding"], &is_converted)?;
+        conversions.begin()?;
+        Ok(conversions)
+    }
+
+    /// Asks also of which of these files git stores other line ends.
+    pub fn with_ends(mut self, asked: &BTreeSet<Vec<u8>>) -> Result<Conversions<'r>, RepositoryError> {
+        if asked.is_empty() {
+            return Ok(self);
+        }
+        let setting = self.repository.git().line(&["config", "--get", "core.autocrlf"], b"").unwrap_or_default();
+        let by_default = ["true", "input"].contains(&&*setting);
+        let is_converted = |attribute: &[u8], value: &[u8]| match value {
+            b"unspecified" => by_default && attribute == b"text",
+            _ => value != b"unset",
+        };
+        self.ends = self.with_attributes(asked, &["text", "eol", "crlf"], &is_converted)?;
+        self.begin()?;
+        Ok(self)
+    }
+
+    fn with_attributes(
+        &self,
+        names: &BTreeSet<Vec<u8>>,
+        attributes: &[&str],
+        is_converted: &dyn Fn(&[u8], &[u8]) -> bool,
+    ) -> Result<BTreeSet<Vec<u8>>, RepositoryError> {
+        if names.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let asked: Vec<u8> = names.iter().flat_map(|name| [name.as_slice(), b"\0"].concat()).collect();
+        let arguments = [&["check-attr", "-z", "--stdin"], attributes].concat();
+        let answer = self.repository.git().run(&arguments, &asked)?;
+        let words: Vec<&[u8]> = answer.split(|byte| *byte == 0).collect();
         let converted = words.chunks_exact(3).filter(|words| is_converted(words[1], words[2]));
-        conversions.names = converted.map(|words| words[0].to_vec()).collect();
-        if !conversions.names.is_empty() {
+        Ok(converted.map(|words| words[0].to_vec()).collect())
+    }
+
+    /// Prepares a git that converts, if there is something to convert.
+    fn begin(&mut self) -> Result<(), RepositoryError> {
+        if self.git.is_none() && !(self.names.is_empty() && self.ends.is_empty()) {
             let unable = |cause| RepositoryError::Io { path: std::env::temp_dir(), cause };
             let folder = Marked::new("objects-").map_err(unable)?;
-            let git = repository.without_filters()?.env("GIT_OBJECT_DIRECTORY", folder.path());
-            conversions.git = Some((git, folder));
+            let git = self.repository.without_filters()?.env("GIT_OBJECT_DIRECTORY", folder.path());
+            self.git = Some((git, folder));
         }
-        Ok(conversions)
+        Ok(())
     }
 
     /// Tells whether no file is converted.
@@ -60,6 +93,11 @@ impl<'r> Conversions<'r> {
     /// Tells whether a file is converted, by its name in the repository.
     pub fn covers(&self, name: &[u8]) -> bool {
         self.names.contains(name)
+    }
+
+    /// Tells whether git stores a file with other line ends, by its name in the repository.
+    pub fn covers_ends(&self, name: &[u8]) -> bool {
+        self.ends.contains(name)
     }
 
     /// Returns a file of the work tree as git stores it.
@@ -87,7 +125,7 @@ impl<'r> Conversions<'r> {
         convert: impl Fn(&Git, &[u8]) -> Result<Vec<u8>, RepositoryError>,
     ) -> Result<Entry, RepositoryError> {
         match (entry, &self.git) {
-            (Entry::File { content, executable }, Some((git, _))) if self.covers(name) => {
+            (Entry::File { content, executable }, Some((git, _))) if self.covers(name) || self.covers_ends(name) => {
                 Ok(Entry::File { content: convert(git, content)?.into(), executable: *executable })
             }
             _ => Ok(entry.clone()),

@@ -38,8 +38,7 @@ impl NewBatch {
         let owner_alone = std::fs::Permissions::from_mode(0o700);
         let beside = tempfile::Builder::new().prefix(".qwen-batch-").permissions(owner_alone).tempdir_in(parent)?;
         let folder = Folder::root(beside.path())?;
-        folder.make(OsStr::new(OF_ITEMS), &Steps::default())?;
-        folder.set_mode(OsStr::new(OF_ITEMS), 0o700)?;
+        folder.make(OsStr::new(OF_ITEMS), Some(0o700), &Steps::default())?;
         let items = folder.enter_name(OsStr::new(OF_ITEMS))?;
         Ok(NewBatch { beside, folder, items, path: path.to_path_buf() })
     }

@@ -31,6 +31,8 @@ impl std::os::fd::AsFd for Folder {
 #[derive(Debug)]
 pub struct Like {
     mode: u32,
+    /// Whether the mode is the most that any new file of this process gets, and not its mode.
+    at_most: bool,
     owner: Option<(Uid, Gid)>,
     /// Names and values.
     attributes: Vec<(OsString, Vec<u8>)>,
@@ -39,7 +41,27 @@ pub struct Like {
 impl Like {
     /// Has a mode, and nothing else.
     pub fn with_mode(mode: u32) -> Like {
-        Like { mode, owner: None, attributes: Vec::new() }
+        Like { mode, at_most: false, owner: None, attributes: Vec::new() }
+    }
+
+    /// Has the mode of any new file, without the rights that are not in this one.
+    pub fn at_most(mode: u32) -> Like {
+        Like { at_most: true, ..Like::with_mode(mode & 0o666 | 0o600) }
+    }
+
+    /// Takes `mode` instead, if the file still has the one that a delivery gives it which makes it executable or not.
+    pub fn back_to(self, mode: u32, executable: bool) -> Like {
+        let is_delivered = self.mode & 0o7777 == executing(mode, executable);
+        Like { mode: if is_delivered { mode } else { self.mode }, ..self }
+    }
+}
+
+/// Returns a mode with the executable bits that belong to it: everybody who may read may execute.
+fn executing(mode: u32, executable: bool) -> u32 {
+    match ((mode & 0o100 != 0) == executable, executable) {
+        (true, _) => mode,
+        (false, true) => mode | (mode & 0o444) >> 2,
+        (false, false) => mode & !0o111,
     }
 }
 
@@ -309,7 +331,7 @@ impl Folder {
         let file = rustix::fs::openat(&self.0, name, flags, Mode::empty());
         let attributes = file.map_or_else(|_| Vec::new(), |file| attributes(file.as_fd()));
         let owner = Some((Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid)));
-        Ok(Some(Like { mode: super::snapshot::number(stat.st_mode), owner, attributes }))
+        Ok(Some(Like { mode: super::snapshot::number(stat.st_mode), at_most: false, owner, attributes }))
     }
 
     /// Makes a new file or link. A file gets the mode, owner, access list and extended attributes of `like`, as far as
@@ -325,16 +347,13 @@ impl Folder {
                 steps.step()?;
                 // Until it has its mode, nobody else may read it.
                 let mut file = match like {
+                    Some(like) if like.at_most => self.create_with(name, executing(like.mode, *executable))?,
                     Some(_) => self.create_private(name)?,
                     None => self.create_file(name, *executable)?,
                 };
                 steps.step()?;
                 file.write_all(content)?;
-                if let Some(Like { mode: like, owner, attributes }) = like {
-                    // Everybody who may read may execute.
-                    let execute = (like & 0o444) >> 2;
-                    let mode = if *executable { like | execute } else { like & !0o111 };
-                    let mode = if (like & 0o100 != 0) == *executable { *like } else { mode };
+                if let Some(Like { mode, owner, attributes, .. }) = like.filter(|like| !like.at_most) {
                     if let Some((owner, group)) = owner {
                         // Only root can give a file away; for all others the owner is the same or stays ours.
                         let _ = rustix::fs::fchown(file.as_fd(), Some(*owner), Some(*group));
@@ -344,8 +363,7 @@ impl Folder {
                         let _ = rustix::fs::fsetxattr(file.as_fd(), &**name, value, rustix::fs::XattrFlags::empty());
                     }
                     // Behind the access list, whose rights the mode limits.
-                    let mode = Mode::from_raw_mode(super::snapshot::number(mode & 0o7777));
-                    rustix::fs::fchmod(file.as_fd(), mode)?;
+                    rustix::fs::fchmod(file.as_fd(), as_mode(executing(*mode, *executable)))?;
                 }
                 file.sync_data()
             }
@@ -362,15 +380,17 @@ impl Folder {
     }
 
     fn create_file(&self, name: &OsStr, executable: bool) -> io::Result<File> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(if executable { 0o777 } else { 0o666 });
-        Ok(File::from(rustix::fs::openat(&self.0, name, flags, mode)?))
+        self.create_with(name, if executable { 0o777 } else { 0o666 })
     }
 
     /// Makes a new file for its owner alone.
     pub fn create_private(&self, name: &OsStr) -> io::Result<File> {
+        self.create_with(name, 0o600)
+    }
+
+    fn create_with(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(File::from(rustix::fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o600))?))
+        Ok(File::from(rustix::fs::openat(&self.0, name, flags, as_mode(mode))?))
     }
 
     /// Swaps two names at once. If the file system cannot do this, `target`'s file also gets the name `name`.
@@ -408,20 +428,40 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
-    /// Makes a directory.
-    pub fn make(&self, name: &OsStr, steps: &Steps) -> io::Result<()> {
+    /// Makes a directory, with exactly this mode if there is one; it never has more rights.
+    pub fn make(&self, name: &OsStr, mode: Option<u32>, steps: &Steps) -> io::Result<()> {
         steps.step()?;
-        Ok(rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?)
+        rustix::fs::mkdirat(&self.0, name, as_mode(mode.unwrap_or(0o777) & 0o777))?;
+        mode.map_or(Ok(()), |mode| self.set_mode(name, mode))
     }
 
-    /// Gives a directory a mode.
+    /// Tells whether a directory is at a path below; no link is followed.
+    pub fn has_folder(&self, path: &RelPath) -> io::Result<bool> {
+        match self.parent_of(path).and_then(|(parent, name)| parent.stat(name)) {
+            Ok(stat) => Ok(stat.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir())),
+            Err(error) if is_missing(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the mode of a file or directory; `None` if nothing is there.
+    pub fn mode_of(&self, name: &OsStr) -> io::Result<Option<u32>> {
+        let mode = |stat: Stat| -> u32 { super::snapshot::number(stat.st_mode) };
+        Ok(self.stat(name)?.map(|stat| mode(stat) & 0o7777))
+    }
+
+    /// Gives a directory a mode; a link is an error.
     pub fn set_mode(&self, name: &OsStr, mode: u32) -> io::Result<()> {
-        Ok(rustix::fs::chmodat(
-            &self.0,
-            name,
-            Mode::from_raw_mode(super::snapshot::number(mode & 0o7777)),
-            AtFlags::empty(),
-        )?)
+        Ok(rustix::fs::fchmod(self.enter_name(name)?, as_mode(mode))?)
+    }
+
+    /// Gives a regular file a mode; a link, or a file that has other names as well, is an error.
+    pub fn set_mode_of_file(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+        let file = self.open_file(name)?;
+        match rustix::fs::fstat(&file)?.st_nlink {
+            1 => Ok(rustix::fs::fchmod(file, as_mode(mode))?),
+            _ => Err(io::Error::other("it has other names as well")),
+        }
     }
 
     /// Removes an empty directory.
@@ -429,6 +469,10 @@ impl Folder {
         steps.step()?;
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
+}
+
+fn as_mode(mode: u32) -> Mode {
+    Mode::from_raw_mode(super::snapshot::number(mode & 0o7777))
 }
 
 /// Tells whether an error means that nothing exists there. A link as a part of the path counts: it is not a directory.

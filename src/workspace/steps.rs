@@ -4,10 +4,12 @@ use std::cell::Cell;
 use std::io;
 
 /// Counts write operations. In a run it never stops anything.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Steps {
     taken: Cell<usize>,
     fault: Option<Fault>,
+    /// What happens just before the operation of this number.
+    meanwhile: Option<(usize, Box<dyn Fn()>)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -30,22 +32,27 @@ impl Steps {
 
     /// Makes the operation of this number fail in this way, counted from 0, and no other.
     pub fn failing_with(number: usize, kind: io::ErrorKind) -> Steps {
-        Steps { taken: Cell::new(0), fault: Some(Fault::Once(number, kind)) }
+        Steps { fault: Some(Fault::Once(number, kind)), ..Steps::default() }
     }
 
     /// Makes the operation of this number and every later one fail, as if the process had been killed.
     pub fn killed_at(number: usize) -> Steps {
-        Steps { taken: Cell::new(0), fault: Some(Fault::From(number)) }
+        Steps { fault: Some(Fault::From(number)), ..Steps::default() }
     }
 
     /// Makes one operation fail, and all from a later number on, like a kill during the rollback.
     pub fn failing_then_killed_at(number: usize, later: usize) -> Steps {
-        Steps { taken: Cell::new(0), fault: Some(Fault::OnceAndFrom(number, later)) }
+        Steps { fault: Some(Fault::OnceAndFrom(number, later)), ..Steps::default() }
     }
 
     /// Makes the operation of this number panic, counted from 0.
     pub fn panicking_at(number: usize) -> Steps {
-        Steps { taken: Cell::new(0), fault: Some(Fault::Panic(number)) }
+        Steps { fault: Some(Fault::Panic(number)), ..Steps::default() }
+    }
+
+    /// Has something happen just before the operation of this number, counted from 0, as well.
+    pub fn meanwhile(self, number: usize, what: impl Fn() + 'static) -> Steps {
+        Steps { meanwhile: Some((number, Box::new(what))), ..self }
     }
 
     /// Returns the number of operations so far.
@@ -55,6 +62,9 @@ impl Steps {
 
     pub(crate) fn step(&self) -> io::Result<()> {
         let number = self.taken.replace(self.taken.get() + 1);
+        if let Some((_, happen)) = self.meanwhile.as_ref().filter(|(at, _)| *at == number) {
+            happen();
+        }
         let fails = match self.fault {
             None => None,
             Some(Fault::Once(at, kind)) => (number == at).then_some(kind),

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use super::super::test_support::{Project, script};
 use super::*;
-use crate::change::ChangeSet;
+use crate::change::{ChangeSet, Entry};
 use crate::deliver::Site;
 use crate::deliver::apply::apply;
 

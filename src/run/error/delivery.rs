@@ -49,7 +49,7 @@ impl CliError for DeliveryError {
             DeliveryError::Message(_) => "give one with --message",
             DeliveryError::Ignored(_) => "nothing was delivered; run again",
             DeliveryError::RolledBack(_) => "run again",
-            DeliveryError::NotRolledBack(_) => "run `qwen undo`: it tries again and names the file",
+            DeliveryError::NotRolledBack(_) => "run `qwen undo` in that directory: it tries again and names the file",
             DeliveryError::Repository(_) => "run `git status` there",
             DeliveryError::Files(_) => "make the directory readable",
         }))

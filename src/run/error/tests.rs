@@ -455,7 +455,7 @@ fn a_change_is_not_delivered_with_these_words() {
     63 conflict: run 1 was interrupted while applying changes; they have been rolled back
       run again
     63 conflict: an earlier delivery was interrupted and cannot be rolled back: not found
-      run `qwen undo`: it tries again and names the file
+      run `qwen undo` in that directory: it tries again and names the file
     63 conflict: /w: not found
       run `git status` there
     63 conflict: file not found: /w

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::change::{Change, ChangeSet};
 use crate::deliver::propose::{Chosen, Proposal, Wanted};
-use crate::deliver::{self, Delivered, Delivery, Gate, Site};
+use crate::deliver::{self, Delivered, Delivery, Gate, Site, UndoReport};
 use crate::git::repository::Repository;
 use crate::path::RelPath;
 use crate::policy::Facts;
@@ -173,5 +173,7 @@ pub fn none_cut_off(undo: &Path, root: &Path) -> Result<(), DeliveryError> {
 /// Rolls back interrupted deliveries, and names their runs.
 fn recover(undo: &Path, root: &Path) -> Result<Vec<String>, DeliveryError> {
     let reports = deliver::recover(undo, root).map_err(DeliveryError::NotRolledBack)?;
-    Ok(reports.into_iter().map(|report| report.run_id).collect())
+    let told =
+        |report: UndoReport| std::iter::once(report.run_id.clone()).chain(report.kept_aside()).collect::<Vec<_>>();
+    Ok(reports.into_iter().map(|report| told(report).join("; ")).collect())
 }
