@@ -185,15 +185,13 @@ pub(super) fn can_undo(commit: &SavedCommit, root: &Path) -> io::Result<()> {
     refuse_locks(&repository, "HEAD").map_err(|error| busy(format!("{error}; {}", error.hint())))?;
     // Checks that git starts and accepts the repository.
     repository.git().run(&["rev-parse", "--git-dir"], b"").map(drop).map_err(io::Error::other)?;
-    let reference = reference_of(commit, &repository)?;
-    let ends_there = reference_now(&repository, &reference)?.as_deref() == Some(&commit.new);
-    if ends_there && head_reference(&repository)? != reference {
-        let name = shown(&reference);
-        return Err(busy(format!(
-            "the run's commit is on {name}, which is not checked out; run `git switch {name}` first"
-        )));
-    }
-    Ok(())
+    let name = match place_of(commit, &repository)? {
+        Place::End(reference) if reference != head_reference(&repository)? => reference,
+        Place::Elsewhere(reference) => reference,
+        Place::End(_) | Place::BuiltOn(_) | Place::Copied(_) | Place::Nowhere => return Ok(()),
+    };
+    let name = shown(&name);
+    Err(busy(format!("the run's commit is on {name}, which is not checked out; run `git switch {name}` first")))
 }
 
 /// Returns the reference that a commit moves: the branch that HEAD names, or HEAD itself where it names none.
@@ -202,14 +200,43 @@ pub(super) fn head_reference(repository: &Repository) -> io::Result<String> {
     Ok(branch.map_or_else(|| "HEAD".to_owned(), |name| format!("refs/heads/{name}")))
 }
 
-/// Returns the reference of a record's commit; where the branch is gone, as one with another name is, that of a HEAD which
-/// still ends in the commit.
-fn reference_of(commit: &SavedCommit, repository: &Repository) -> io::Result<String> {
-    let is_gone = commit.old.is_some() && reference_now(repository, &commit.reference)?.is_none();
-    match is_gone && reference_now(repository, "HEAD")?.as_deref() == Some(&commit.new) {
-        true => head_reference(repository),
-        false => Ok(commit.reference.clone()),
+/// Where the commit of a record is.
+enum Place {
+    /// It is the last one of this reference, which undoing moves: that of the record, or the one that HEAD names since.
+    End(String),
+    /// This reference has moved, or has the commit below its last one.
+    BuiltOn(String),
+    /// The reference of the record is gone, and this branch, which is not checked out, has the commit.
+    Elsewhere(String),
+    /// The reference of the record is as before the commit, and this branch, which is not checked out, has it.
+    Copied(String),
+    Nowhere,
+}
+
+fn place_of(commit: &SavedCommit, repository: &Repository) -> io::Result<Place> {
+    let is_branch = commit.reference != "HEAD";
+    let now = reference_now(repository, &commit.reference)?;
+    if is_branch && now.is_some() && now != commit.old {
+        let is_end = now.as_deref() == Some(&commit.new);
+        return Ok(if is_end { Place::End } else { Place::BuiltOn }(commit.reference.clone()));
     }
+    let head = reference_now(repository, "HEAD")?;
+    if head.as_deref() == Some(&commit.new) {
+        return Ok(Place::End(head_reference(repository)?));
+    }
+    let git = repository.git();
+    if head.is_some_and(|head| git.run(&["merge-base", "--is-ancestor", &commit.new, &head], b"").is_ok()) {
+        return Ok(Place::BuiltOn(head_reference(repository)?));
+    }
+    let contains = format!("--contains={}", commit.new);
+    // A commit that git no longer has is on no branch.
+    let listed = git.line(&["for-each-ref", "--format=%(refname)", &contains, "refs/heads/"], b"").unwrap_or_default();
+    Ok(match listed.lines().next().map(str::to_owned) {
+        Some(branch) if now == commit.old && now.is_some() => Place::Copied(branch),
+        Some(branch) => Place::Elsewhere(branch),
+        None if is_branch || now == commit.old => Place::Nowhere,
+        None => Place::BuiltOn(commit.reference.clone()),
+    })
 }
 
 fn shown(reference: &str) -> &str {
@@ -235,18 +262,18 @@ pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Resul
         return Ok(CommitUndone::Gone(Some(warning)));
     };
     remove_unfinished(&objects_of(&repository).map_err(io::Error::other)?, run_id);
-    let reference = reference_of(commit, &repository)?;
-    let now = reference_now(&repository, &reference)?;
-    if now == commit.old {
-        return Ok(CommitUndone::Gone(None));
-    }
-    if now.as_deref() != Some(&commit.new) {
-        let name = shown(&reference);
-        return Ok(CommitUndone::Stays(format!(
-            "{name} has moved since; `git revert {}` undoes the commit",
-            commit.new
-        )));
-    }
+    let reference = match place_of(commit, &repository)? {
+        Place::End(reference) => reference,
+        Place::Nowhere => return Ok(CommitUndone::Gone(None)),
+        Place::Copied(branch) => {
+            let warning = format!("{} has the commit {} as well, and keeps it", shown(&branch), commit.new);
+            return Ok(CommitUndone::Gone(Some(warning)));
+        }
+        Place::BuiltOn(name) | Place::Elsewhere(name) => {
+            let (name, new) = (shown(&name), &commit.new);
+            return Ok(CommitUndone::Stays(format!("{name} has moved since; `git revert {new}` undoes the commit")));
+        }
+    };
     let damaged = || io::Error::other("the record of the commit is damaged");
     let before = unquoted(&commit.index_before).ok_or_else(damaged)?;
     let after = unquoted(&commit.index_after).ok_or_else(damaged)?;
