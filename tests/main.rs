@@ -7,6 +7,7 @@
 )]
 
 mod action;
+mod applied_files;
 mod apply;
 mod batch;
 mod batch_api;

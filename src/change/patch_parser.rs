@@ -160,8 +160,8 @@ impl<'a> Reader<'a> {
                 let (objects, mode) = names.split_once(' ').map_or((names.as_str(), None), |(o, m)| (o, Some(m)));
                 header.old_object = objects.split_once("..").map(|(old, _)| old.to_owned());
                 if let Some(mode) = mode {
+                    // It is the mode of both sides where the patch was made, and changes none.
                     header.old_mode.get_or_insert(mode.to_owned());
-                    header.new_mode.get_or_insert(mode.to_owned());
                 }
             } else if self.take(b"similarity index ").is_none() && self.take(b"dissimilarity index ").is_none() {
                 return Ok(header);

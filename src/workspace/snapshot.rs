@@ -30,6 +30,11 @@ impl Stat {
         }
     }
 
+    /// Returns the file's mode.
+    pub(super) fn mode(&self) -> u32 {
+        self.mode
+    }
+
     /// Tells whether both describe the same file with the same size.
     pub(super) fn is_same_file(&self, other: &Stat) -> bool {
         (self.inode, self.size) == (other.inode, other.size)

@@ -318,6 +318,11 @@ impl Workspace {
         changes.stage(path.clone(), || change.before, change.after);
     }
 
+    /// Keeps a staged file from getting more rights than commands gave it.
+    pub(super) fn limit(&self, path: &RelPath, mode: u32) {
+        self.changes.write().expect("no writer panics while it holds the lock").limit(path, mode);
+    }
+
     fn staged(&self, path: &RelPath) -> Option<Entry> {
         self.changes.read().expect("no writer panics while it holds the lock").staged(path).cloned()
     }

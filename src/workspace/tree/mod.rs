@@ -344,7 +344,8 @@ impl CommandTree {
             collected.refused.push((beginning(path), reason));
             return Ok(());
         }
-        let size = self.file_at(path)?.map_or(0, |stat| stat.size());
+        let stat = self.file_at(path)?;
+        let size = stat.map_or(0, |stat| stat.size());
         let was = before(workspace, path)?;
         let judged = if size > LARGEST {
             Err(format!("a file of {size} bytes is too large to be staged"))
@@ -367,6 +368,9 @@ impl CommandTree {
                 self.put(path, &back)?;
                 collected.refused.push((path.clone(), reason));
             }
+        }
+        if let Some(stat) = stat {
+            workspace.limit(path, stat.mode());
         }
         Ok(())
     }
