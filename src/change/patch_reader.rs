@@ -223,6 +223,11 @@ impl FilePatch {
         self.new.is_some() && self.old.is_some() && self.old != self.new
     }
 
+    /// Tells whether this part changes a file's mode.
+    pub fn changes_mode(&self) -> bool {
+        self.old_mode.is_some() && self.new_mode.is_some() && self.old_mode != self.new_mode
+    }
+
     /// Tells whether this part is text of which no old line ends with `\r\n`: git compares it with what it stores.
     pub fn has_line_ends_of_git(&self) -> bool {
         let Body::Text(hunks) = &self.body else { return false };

@@ -129,8 +129,7 @@ pub fn numbered(patch: &Patch) -> Vec<Numbered> {
 pub fn is_divided(file: &FilePatch) -> bool {
     let is_link = |mode: &Option<String>| mode.as_deref() == Some("120000");
     let is_kept = file.old.is_some() && file.old == file.new;
-    let changes_mode = file.old_mode.is_some() && file.new_mode.is_some() && file.old_mode != file.new_mode;
-    is_kept && !changes_mode && !is_link(&file.old_mode) && !is_link(&file.new_mode)
+    is_kept && !file.changes_mode() && !is_link(&file.old_mode) && !is_link(&file.new_mode)
 }
 
 /// The runs of a hunk that are chosen; `None`: all of it.

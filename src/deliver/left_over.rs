@@ -9,9 +9,13 @@ use crate::workspace::folder::{Folder, is_missing};
 use crate::workspace::steps::Steps;
 
 /// Removes the temporary files of a record. Where it was killed while names were swapped, one that holds neither old nor
-/// new contents is what somebody wrote meanwhile: it gets a name of its own, which is returned.
-pub(super) fn clear_left_over(record: &Record, tree: &Folder, steps: &Steps) -> io::Result<Vec<RelPath>> {
-    let mut set_aside = Vec::new();
+/// new contents is what somebody wrote meanwhile: it gets a name of its own, which is added.
+pub(super) fn clear_left_over(
+    record: &Record,
+    tree: &Folder,
+    set_aside: &mut Vec<RelPath>,
+    steps: &Steps,
+) -> io::Result<()> {
     for temporary in &record.temporary {
         let temporary = journal::path(temporary)?;
         for path in second_name(&temporary).into_iter().chain([temporary]) {
@@ -28,14 +32,14 @@ pub(super) fn clear_left_over(record: &Record, tree: &Folder, steps: &Steps) -> 
             }
         }
     }
-    Ok(set_aside)
+    Ok(())
 }
 
 /// Gives a file a name that nothing removes.
 fn keep(tree: &Folder, path: &RelPath, steps: &Steps) -> io::Result<RelPath> {
     for number in 1.. {
-        let kept =
-            RelPath::from_bytes(format!("{path}-kept-{number}").as_bytes()).ok_or(io::ErrorKind::InvalidFilename)?;
+        let kept = RelPath::from_bytes(&[path.as_bytes(), format!("-kept-{number}").as_bytes()].concat());
+        let kept = kept.ok_or(io::ErrorKind::InvalidFilename)?;
         match (Swap { tree, path: &kept, aside: path, steps }).put() {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             kept_there => return kept_there.map(|()| kept),

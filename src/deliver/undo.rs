@@ -189,7 +189,7 @@ fn restore(
     steps: &Steps,
 ) -> Result<(), UndoError> {
     outputs::take_out(record, tree, steps)?;
-    report.set_aside = clear_left_over(record, tree, steps)?;
+    clear_left_over(record, tree, &mut report.set_aside, steps)?;
     let to_restore = to_restore(record, tree, report, steps)?;
     let mut plan = Plan::new(tree, record, to_restore, steps)?;
     record.temporary = plan.temporary();

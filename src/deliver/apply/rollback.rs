@@ -91,8 +91,10 @@ impl Applied<'_> {
             }
             Done::Removed { item, mode } => self.bring_back(*item, *mode, dropped, || self.swap(*item).put()),
             Done::Narrowed { item, mode } => {
-                let (parent, name) = self.root.parent_of(self.items[*item].path)?;
-                parent.set_mode_of_file(name, *mode)
+                let Item { path, change, .. } = &self.items[*item];
+                let (parent, name) = self.root.parent_of(path)?;
+                // Another file keeps its own.
+                if parent.entry(name)? == change.before { parent.set_mode_of_file(name, *mode) } else { Ok(()) }
             }
             Done::FolderMade(path) => {
                 let (parent, name) = self.root.parent_of(path)?;

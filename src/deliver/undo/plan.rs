@@ -233,7 +233,8 @@ impl<'a> Plan<'a> {
     /// Rolls back what was done, last first, and removes what was written for it. Then the record names nothing that was
     /// begun: the next delivery would finish that. Tells whether all of that succeeded.
     pub(super) fn give_up(&self, journal: &Journal, record: &mut Record) -> bool {
-        if self.done.iter().rev().any(|done| self.take_back(done).is_err()) {
+        let stuck = self.done.iter().rev().filter(|done| self.take_back(done).is_err()).count();
+        if stuck > 0 {
             // Files set aside must stay: the record names them, and the next attempt begins with them.
             return false;
         }

@@ -123,7 +123,7 @@ fn lines_of(patch: &Patch) -> BTreeMap<RelPath, Lines> {
 
 fn replaced(file: &FilePatch) -> Lines {
     let Body::Text(hunks) = &file.body else { return None };
-    if file.old != file.new || file.old_mode != file.new_mode {
+    if file.old != file.new || file.changes_mode() {
         return None;
     }
     let of_hunk = |hunk: &crate::change::patch_reader::Hunk| {
