@@ -71,7 +71,8 @@ pub(super) fn update_reference(
     })
 }
 
-/// Moves a reference back to what it was, if it is still where the run put it.
+/// Moves a reference back to what it was, if it is still where the run put it. What was nothing before is a branch, and
+/// nothing else is ever deleted: without HEAD there is no repository.
 pub(super) fn move_reference_back(
     repository: &Repository,
     reference: &str,
@@ -81,12 +82,27 @@ pub(super) fn move_reference_back(
     let git = repository.git();
     let moved = match old {
         Some(old) => git.run(&["update-ref", "-m", "qwen: taken back", reference, old, new], b""),
-        None => git.run(&["update-ref", "-d", reference, new], b""),
+        None => match deletable(repository, reference) {
+            Some(branch) => git.run(&["update-ref", "-d", &branch, new], b""),
+            None => Err(GitError::Failed {
+                command: "update-ref".to_owned(),
+                message: format!("{reference} is no branch, and is not deleted"),
+            }),
+        },
     };
     match moved {
         Err(error) if !reference_now(repository, reference).is_ok_and(|now| now.as_deref() == old) => Err(error),
         Ok(_) | Err(_) => Ok(()),
     }
+}
+
+/// Returns the branch that a reference is; `None` if it is none.
+fn deletable(repository: &Repository, reference: &str) -> Option<String> {
+    let name = match reference {
+        "HEAD" => head_reference(repository).ok()?,
+        other => other.to_owned(),
+    };
+    name.starts_with("refs/heads/").then_some(name)
 }
 
 /// Sets the index entries of the changed paths to these states; every other entry stays as the user has it.
@@ -188,10 +204,17 @@ pub(super) fn can_undo(commit: &SavedCommit, root: &Path) -> io::Result<()> {
     let name = match place_of(commit, &repository)? {
         Place::End(reference) if reference != head_reference(&repository)? => reference,
         Place::Elsewhere(reference) => reference,
-        Place::End(_) | Place::BuiltOn(_) | Place::Copied(_) | Place::Nowhere => return Ok(()),
+        Place::End(_) | Place::BuiltOn(_) | Place::First | Place::Nowhere => return Ok(()),
     };
+    let used_in = repository.git().line(&["for-each-ref", "--format=%(worktreepath)", &name], b"").unwrap_or_default();
     let name = shown(&name);
-    Err(busy(format!("the run's commit is on {name}, which is not checked out; run `git switch {name}` first")))
+    Err(busy(match used_in.is_empty() {
+        true => format!("the run's commit is on {name}, which is not checked out; run `git switch {name}` first"),
+        false => format!(
+            "the run's commit is on {name}, which is checked out in {used_in}; run `git switch --detach` there, and \
+             `git switch {name}` here"
+        ),
+    }))
 }
 
 /// Returns the reference that a commit moves: the branch that HEAD names, or HEAD itself where it names none.
@@ -208,8 +231,8 @@ enum Place {
     BuiltOn(String),
     /// The reference of the record is gone, and this branch, which is not checked out, has the commit.
     Elsewhere(String),
-    /// The reference of the record is as before the commit, and this branch, which is not checked out, has it.
-    Copied(String),
+    /// HEAD names it and no branch does, and there was no commit before it.
+    First,
     Nowhere,
 }
 
@@ -220,34 +243,62 @@ fn place_of(commit: &SavedCommit, repository: &Repository) -> io::Result<Place> 
         let is_end = now.as_deref() == Some(&commit.new);
         return Ok(if is_end { Place::End } else { Place::BuiltOn }(commit.reference.clone()));
     }
-    let head = reference_now(repository, "HEAD")?;
+    let (head, at) = (reference_now(repository, "HEAD")?, head_reference(repository)?);
+    let others = having(repository, &commit.new, &["refs/heads/"], &at);
     if head.as_deref() == Some(&commit.new) {
-        return Ok(Place::End(head_reference(repository)?));
+        let is_gone = is_branch && now.is_none();
+        let was_renamed = |branch: &str| is_gone && was_named(repository, branch, &commit.reference);
+        return Ok(match others.iter().find(|branch| was_renamed(branch)).or(others.first()) {
+            Some(branch) if is_gone && (at == "HEAD" || was_renamed(branch) && !was_renamed(&at)) => {
+                Place::Elsewhere(branch.clone())
+            }
+            _ if at == "HEAD" && commit.old.is_none() => Place::First,
+            _ => Place::End(at),
+        });
     }
     let git = repository.git();
     if head.is_some_and(|head| git.run(&["merge-base", "--is-ancestor", &commit.new, &head], b"").is_ok()) {
-        return Ok(Place::BuiltOn(head_reference(repository)?));
+        return Ok(Place::BuiltOn(at));
     }
-    let contains = format!("--contains={}", commit.new);
-    // A commit that git no longer has is on no branch.
-    let listed = git.line(&["for-each-ref", "--format=%(refname)", &contains, "refs/heads/"], b"").unwrap_or_default();
-    Ok(match listed.lines().next().map(str::to_owned) {
-        Some(branch) if now == commit.old && now.is_some() => Place::Copied(branch),
-        Some(branch) => Place::Elsewhere(branch),
-        None if is_branch || now == commit.old => Place::Nowhere,
-        None => Place::BuiltOn(commit.reference.clone()),
+    Ok(match others.into_iter().next() {
+        Some(branch) if now.is_none() || now != commit.old => Place::Elsewhere(branch),
+        None if !is_branch && now != commit.old => Place::BuiltOn(commit.reference.clone()),
+        Some(_) | None => Place::Nowhere,
     })
 }
 
+/// Returns the references below these places that have a commit, without this one. A commit that git no longer has is on
+/// none.
+fn having(repository: &Repository, commit: &str, places: &[&str], without: &str) -> Vec<String> {
+    let contains = format!("--contains={commit}");
+    let arguments = [&["for-each-ref", "--format=%(refname)", &contains], places].concat();
+    let listed = repository.git().line(&arguments, b"").unwrap_or_default();
+    listed.lines().filter(|name| *name != without).map(str::to_owned).collect()
+}
+
+/// Tells whether a branch had this name once.
+fn was_named(repository: &Repository, branch: &str, name: &str) -> bool {
+    let asked = ["log", "-g", "--no-show-signature", "--format=%gs", branch, "--"];
+    let renamed = format!("Branch: renamed {name} to ");
+    repository.git().line(&asked, b"").is_ok_and(|listed| listed.lines().any(|line| line.starts_with(&renamed)))
+}
+
 fn shown(reference: &str) -> &str {
-    reference.strip_prefix("refs/heads/").unwrap_or(reference)
+    let kinds = ["refs/heads/", "refs/remotes/", "refs/tags/"];
+    kinds.into_iter().find_map(|kind| reference.strip_prefix(kind)).unwrap_or(reference)
+}
+
+/// Says which other reference keeps a commit that was undone.
+fn kept_by(repository: &Repository, commit: &str, without: &str) -> Option<String> {
+    let others = having(repository, commit, &["refs/heads/", "refs/remotes/", "refs/tags/"], without);
+    others.first().map(|other| format!("{} has the commit {commit} as well, and keeps it", shown(other)))
 }
 
 /// What became of a commit that was to be undone.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CommitUndone {
-    /// Nothing refers to it; a warning if git left a lock.
-    Gone(Option<String>),
+    /// The run's reference no longer has it; with warnings about what else has it, and about a lock that git left.
+    Gone(Vec<String>),
     /// It stays, for this reason: somebody has built on it.
     Stays(String),
 }
@@ -259,15 +310,15 @@ pub(super) enum CommitUndone {
 pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Result<CommitUndone> {
     let Some(repository) = Repository::discover(root).map_err(io::Error::other)? else {
         let warning = format!("{} is no longer in a git repository", root.display());
-        return Ok(CommitUndone::Gone(Some(warning)));
+        return Ok(CommitUndone::Gone(vec![warning]));
     };
     remove_unfinished(&objects_of(&repository).map_err(io::Error::other)?, run_id);
     let reference = match place_of(commit, &repository)? {
         Place::End(reference) => reference,
-        Place::Nowhere => return Ok(CommitUndone::Gone(None)),
-        Place::Copied(branch) => {
-            let warning = format!("{} has the commit {} as well, and keeps it", shown(&branch), commit.new);
-            return Ok(CommitUndone::Gone(Some(warning)));
+        Place::Nowhere => return Ok(CommitUndone::Gone(kept_by(&repository, &commit.new, "").into_iter().collect())),
+        Place::First => {
+            let why = format!("there is no commit before {}, and no branch has it: HEAD stays there", commit.new);
+            return Ok(CommitUndone::Stays(why));
         }
         Place::BuiltOn(name) | Place::Elsewhere(name) => {
             let (name, new) = (shown(&name), &commit.new);
@@ -292,7 +343,8 @@ pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Resul
             Err(also) => io::Error::other(format!("{error}; {also}")),
         }
     })?;
-    Ok(CommitUndone::Gone(left_locks(&repository, "HEAD").into_iter().next()))
+    let also = kept_by(&repository, &commit.new, &reference);
+    Ok(CommitUndone::Gone(also.into_iter().chain(left_locks(&repository, "HEAD").into_iter().take(1)).collect()))
 }
 
 pub(super) fn failed(error: GitError) -> DeliverError {

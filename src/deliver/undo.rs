@@ -15,6 +15,7 @@ use super::outputs;
 use super::references::{self, CommitUndone};
 use crate::change::Entry;
 use crate::git::Whole;
+use crate::git::repository::Repository;
 use crate::path::RelPath;
 use crate::workspace::folder::{Folder, is_missing};
 use crate::workspace::steps::Steps;
@@ -61,7 +62,8 @@ pub fn recover(undo: &Path, root: &Path) -> io::Result<Vec<UndoReport>> {
         let Some(place) = journal::unquoted(&record.root).map(|place| PathBuf::from(OsString::from_vec(place))) else {
             continue;
         };
-        let is_related = (place.starts_with(root) || root.starts_with(&place)) && (place == root || place.is_dir());
+        let is_related = place == root
+            || (place.starts_with(root) || root.starts_with(&place)) && place.is_dir() && is_in_one(&place, root);
         if record.state != State::Begun && !record.outputs.is_empty() && is_related {
             // What stays now is tried again by the next command.
             let _stays = remove_aside(&folder, &place);
@@ -82,6 +84,12 @@ pub fn recover(undo: &Path, root: &Path) -> io::Result<Vec<UndoReport>> {
         }
     }
     Ok(reports)
+}
+
+/// Tells whether no repository begins between two directories: what is in one of its own is not touched with the other.
+fn is_in_one(one: &Path, other: &Path) -> bool {
+    let top = |path: &Path| Repository::discover(path).ok().map(|found| found.map(|repository| repository.top));
+    top(one).is_some_and(|found| Some(found) == top(other))
 }
 
 /// Removes what was put aside by a delivery, or an undoing, that was killed at its very end.
@@ -209,7 +217,7 @@ fn restore(
     report.restored = plan.paths().filter(|path| !report.left_alone.contains(path)).cloned().collect();
     if let Some(commit) = &record.commit {
         match references::undo(commit, root, &record.run_id) {
-            Ok(CommitUndone::Gone(warning)) => report.warnings.extend(warning),
+            Ok(CommitUndone::Gone(warnings)) => report.warnings.extend(warnings),
             Ok(CommitUndone::Stays(why)) => {
                 report.warnings.push(why);
                 // Where every file is as before, what was made on it has taken the change back already.

@@ -453,84 +453,6 @@ fn a_commit_that_others_build_on_stays_and_is_named() {
 }
 
 #[test]
-fn a_commit_of_a_branch_that_was_renamed_since_is_undone() {
-    let project = project(&[]);
-    let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
-    git(project.root(), &["branch", "-m", "main", "trunk"]);
-    let report = undo::undo(&record, project.root(), &Steps::default()).unwrap();
-    assert!(!report.commit_stays, "{:?}", report.warnings);
-    assert_eq!(git(project.root(), &["rev-list", "--count", "trunk"]), "1");
-}
-
-#[test]
-fn a_commit_on_no_branch_is_undone_on_the_one_that_was_made_for_it() {
-    let project = project(&[]);
-    git(project.root(), &["checkout", "-q", "--detach"]);
-    let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
-    git(project.root(), &["switch", "-q", "-c", "feat"]);
-    let report = undo::undo(&record, project.root(), &Steps::default()).unwrap();
-    assert!(report.is_whole(), "{:?}", report.warnings);
-    assert_eq!(git(project.root(), &["rev-list", "--count", "feat"]), "1");
-    assert_eq!(git(project.root(), &["status", "--porcelain"]), "");
-}
-
-#[test]
-fn the_first_commit_is_undone_on_whatever_branch_it_is() {
-    let ways = [&["branch -m trunk"][..], &["switch -q -c feat", "branch -D main"]];
-    for (steps, is_elsewhere) in ways.into_iter().flat_map(|steps| [(steps, false), (steps, true)]) {
-        let project = Project::new();
-        git(project.root(), &["init", "-q"]);
-        let changes = project.changes(&[("n", Entry::file("1\n"))]);
-        let record = run(&project, &changes, &Delivery::Commit(order())).unwrap().record.unwrap();
-        let act = |step: &str| git(project.root(), &step.split(' ').collect::<Vec<_>>());
-        steps.iter().for_each(|step| drop(act(step)));
-        let branch = act("branch --show-current");
-        if is_elsewhere {
-            act("switch -q --orphan other");
-            let error = undo::undo(&record, project.root(), &Steps::default()).unwrap_err();
-            assert!(error.to_string().contains(&format!("git switch {branch}")), "{error}");
-            act(&format!("switch -q {branch}"));
-        }
-        let report = undo::undo(&record, project.root(), &Steps::default()).unwrap();
-        assert!(report.is_whole(), "{:?}", report.warnings);
-        assert_eq!((act("for-each-ref"), act("status --porcelain")), (String::new(), String::new()));
-    }
-}
-
-#[test]
-fn a_commit_that_another_branch_has_is_never_said_to_be_undone() {
-    let project = project(&[]);
-    let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
-    git(project.root(), &["branch", "-m", "main", "trunk"]);
-    git(project.root(), &["switch", "-q", "-c", "other", "HEAD~1"]);
-    let error = undo::undo(&record, project.root(), &Steps::default()).unwrap_err();
-    assert!(error.to_string().contains("on trunk, which is not checked out"), "{error}");
-    // Its branch was moved back, and the commit is below another one's end.
-    git(project.root(), &["switch", "-q", "trunk"]);
-    git(project.root(), &["branch", "main", "HEAD~1"]);
-    git(project.root(), &["commit", "-q", "--allow-empty", "-m", "by a person"]);
-    let report = undo::undo(&record, project.root(), &Steps::default()).unwrap();
-    assert!(report.commit_stays && report.warnings[0].contains("trunk has moved since"), "{:?}", report.warnings);
-}
-
-#[test]
-fn a_commit_is_undone_on_its_branch_only() {
-    let project = project(&[]);
-    let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
-    for elsewhere in [&["checkout", "-q", "-b", "other"][..], &["checkout", "-q", "HEAD~1"]] {
-        git(project.root(), elsewhere);
-        let all = || git(project.root(), &["for-each-ref"]) + &git(project.root(), &["status", "--porcelain"]);
-        let before = all();
-        let error = undo::undo(&record, project.root(), &Steps::default()).unwrap_err().to_string();
-        assert!(error.contains("`git switch main`"), "{error}");
-        assert_eq!(all(), before);
-    }
-    git(project.root(), &["checkout", "-q", "main"]);
-    undo::undo(&record, project.root(), &Steps::default()).unwrap();
-    assert_eq!(git(project.root(), &["rev-list", "--count", "main"]), "1");
-}
-
-#[test]
 fn what_cannot_be_delivered_is_known_before_the_first_request() {
     let project = Project::new();
     let site = project.site();
@@ -570,3 +492,5 @@ fn unfinished_objects_of_killed_runs_go_with_the_next_delivery_or_the_undo_and_t
     undo::undo(&record, project.root(), &Steps::default()).unwrap();
     assert!(!again.exists() && fresh.exists() && of_git.exists());
 }
+
+mod place_tests;
