@@ -1,6 +1,6 @@
 //! Holds everything that a run changed and has not delivered: for each path, the state before and the state after.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::path::RelPath;
@@ -118,16 +118,25 @@ impl ChangeSet {
         }
     }
 
-    /// Returns the rights that a new file has at most: those of [`ChangeSet::limit`], and of a file that goes and had the
-    /// same contents; `mode` finds the mode of one. `None`: those of any new file.
-    pub fn rights(&self, path: &RelPath, mode: impl Fn(&RelPath) -> Option<u32>) -> Option<u32> {
-        let content = self.get(path).and_then(|change| change.after.content()).filter(|content| !content.is_empty());
-        let is_source = |change: &Change| change.after == Entry::Absent && change.before.content() == content;
-        let sources = self.iter().filter(|(_, change)| content.is_some() && is_source(change));
-        sources
-            .filter_map(|(source, _)| mode(source))
-            .chain(self.rights.get(path).copied())
-            .reduce(|one, other| one & other)
+    /// Returns the mode of [`ChangeSet::limit`].
+    pub fn limit_of(&self, path: &RelPath) -> Option<u32> {
+        self.rights.get(path).copied()
+    }
+
+    /// Returns the rights that each new file has at most: those of [`ChangeSet::limit`], else those of a file that goes and
+    /// had the same contents; `mode` finds the mode of one. Others have those of any new file.
+    pub fn rights(&self, mode: impl Fn(&RelPath) -> Option<u32>) -> BTreeMap<RelPath, u32> {
+        let mut sources: HashMap<&[u8], u32> = HashMap::new();
+        for (path, change) in self.iter().filter(|(_, change)| change.after == Entry::Absent) {
+            if let Some(content) = change.before.content().filter(|content| !content.is_empty())
+                && let Some(mode) = mode(path)
+            {
+                sources.entry(content).and_modify(|least| *least &= mode).or_insert(mode);
+            }
+        }
+        let of_source = |change: &Change| sources.get(change.after.content()?).copied();
+        let limits = self.iter().map(|(path, change)| (path, self.limit_of(path).or_else(|| of_source(change))));
+        limits.filter_map(|(path, rights)| Some((path.clone(), rights?))).collect()
     }
 
     /// Tells whether a file that goes had these contents and was executable: it only gets another name.
@@ -174,5 +183,17 @@ mod tests {
         assert_eq!(set.get(&path).unwrap().kind(), Some(Kind::Modified));
         set.stage(path.clone(), || unreachable!("the first state is known"), Entry::file("1"));
         assert!(set.is_empty());
+    }
+
+    #[test]
+    fn a_limit_counts_before_the_mode_of_a_file_with_the_same_contents_that_goes() {
+        let mut set = ChangeSet::default();
+        let path = |name: &str| RelPath::new(name).unwrap();
+        set.stage(path("gone"), || Entry::file("1"), Entry::Absent);
+        set.stage(path("new"), || Entry::Absent, Entry::file("1"));
+        set.stage(path("limited"), || Entry::Absent, Entry::file("1"));
+        set.limit(&path("limited"), 0o644);
+        let rights = set.rights(|_| Some(0o600));
+        assert_eq!(rights, [(path("limited"), 0o644), (path("new"), 0o600)].into());
     }
 }

@@ -92,11 +92,12 @@ impl<'a> Reader<'a> {
         self.lines.get(self.at).copied()
     }
 
-    /// Returns the rest of the line after `mark`, without its `\n`, and steps over it.
+    /// Returns the rest of the line after `mark`, without its line end, and steps over it. Git quotes a name with `\r`.
     fn take(&mut self, mark: &[u8]) -> Option<&'a [u8]> {
         let rest = self.peek()?.strip_prefix(mark)?;
         self.at += 1;
-        Some(rest.strip_suffix(b"\n").unwrap_or(rest))
+        let rest = rest.strip_suffix(b"\n").unwrap_or(rest);
+        Some(rest.strip_suffix(b"\r").unwrap_or(rest))
     }
 
     fn wrong(&self, reason: impl Into<String>) -> PatchError {
@@ -377,4 +378,16 @@ fn same_name(header: &[u8]) -> Option<RelPath> {
     let middle = header.len() / 2;
     let (old, new) = (header.get(..middle)?, header.get(middle..)?.strip_prefix(b" ")?);
     (strip_first(old)? == strip_first(new)?).then(|| plain_path(strip_first(old)?))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_whose_lines_end_with_cr_lf_names_the_same_file() {
+        let text = b"diff --git a/n b/n\r\nnew file mode 100644\r\nindex 0000000..ce01362\r\n--- /dev/null\r\n+++ b/n\r\n@@ -0,0 +1 @@\r\n+hello\r\n";
+        let patch = Patch::parse(text).unwrap();
+        assert_eq!(patch.files[0].new, RelPath::new("n"));
+    }
 }

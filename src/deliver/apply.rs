@@ -134,14 +134,15 @@ impl<'a> Applied<'a> {
                 "wait for it, then run `qwen apply` with the result",
             ));
         }
+        let mode_of = |path: &RelPath| root.parent_of(path).and_then(|(parent, name)| parent.mode_of(name)).ok()?;
+        let rights = changes.rights(mode_of);
         let mut items = Vec::new();
         for (number, (path, change)) in changes.iter().enumerate() {
             check_unchanged(&root, path, change)?;
             let folder = standing_folder(&root, changes, path)?;
             let aside = folder.child(format!(".qwen-{}-{number}", site.run_id));
             let aside = aside.ok_or_else(|| DeliverError::io(path, &io::ErrorKind::InvalidFilename.into()))?;
-            let mode_of = |path: &RelPath| root.parent_of(path).and_then(|(parent, name)| parent.mode_of(name)).ok()?;
-            items.push(Item { path, change, folder, aside, rights: changes.rights(path, mode_of) });
+            items.push(Item { path, change, folder, aside, rights: rights.get(path).copied() });
         }
         let mut applied = Applied {
             root,

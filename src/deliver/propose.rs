@@ -270,7 +270,7 @@ impl Proposal {
                 continue;
             };
             let there = root.parent_of(&old).and_then(|(parent, name)| parent.mode_of(name)).unwrap_or_default();
-            let earlier = [changes.rights(&old, |_| None), earlier.rights(&old, |_| None)];
+            let earlier = [changes.limit_of(&old), earlier.limit_of(&old)];
             let all = there.into_iter().chain(earlier.into_iter().flatten());
             if let Some(rights) = all.reduce(|one, other| one & other) {
                 changes.limit(&new, rights);

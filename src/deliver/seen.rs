@@ -76,7 +76,7 @@ fn mapped(changes: &ChangeSet, mut map: impl FnMut(&RelPath, &Change) -> Change)
     for (path, change) in changes.iter() {
         let Change { before, after } = map(path, change);
         mapped.stage(path.clone(), || before, after);
-        if let Some(rights) = changes.rights(path, |_| None) {
+        if let Some(rights) = changes.limit_of(path) {
             mapped.limit(path, rights);
         }
     }

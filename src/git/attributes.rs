@@ -4,11 +4,12 @@
 //! `git apply` compares a patch with the bytes that git stores; with line ends as they are in the work tree only if the
 //! patch has `\r\n` as well.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 
 use super::Git;
+use super::line_ends::{LineEnds, Settings};
 use super::repository::{Repository, RepositoryError};
 use crate::change::Entry;
 use crate::marked::Marked;
@@ -17,8 +18,8 @@ use crate::marked::Marked;
 pub struct Conversions<'r> {
     repository: &'r Repository,
     names: BTreeSet<Vec<u8>>,
-    /// Those with other line ends.
-    ends: BTreeSet<Vec<u8>>,
+    /// Those with other line ends, which are converted here.
+    ends: BTreeMap<Vec<u8>, LineEnds>,
     /// With a private object store, removed with the directory.
     git: Option<(Git, Marked)>,
 }
@@ -31,7 +32,7 @@ impl<'r> Conversions<'r> {
     ) -> Result<Conversions<'r>, RepositoryError> {
         let asked: BTreeSet<Vec<u8>> =
             contents.filter(|(_, content)| may_differ(content)).map(|(name, _)| name).collect();
-        let mut conversions = Conversions { repository, names: BTreeSet::new(), ends: BTreeSet::new(), git: None };
+        let mut conversions = Conversions { repository, names: BTreeSet::new(), ends: BTreeMap::new(), git: None };
         let is_converted = |attribute: &[u8], value: &[u8]| match attribute {
             b"ident" => value == b"set",
             _ => ![&b"unspecified"[..], b"unset", b"set"].contains(&value),
@@ -46,14 +47,17 @@ impl<'r> Conversions<'r> {
         if asked.is_empty() {
             return Ok(self);
         }
-        let setting = self.repository.git().line(&["config", "--get", "core.autocrlf"], b"").unwrap_or_default();
-        let by_default = ["true", "input"].contains(&&*setting);
-        let is_converted = |attribute: &[u8], value: &[u8]| match value {
-            b"unspecified" => by_default && attribute == b"text",
-            _ => value != b"unset",
+        let setting = |key: &str| self.repository.git().line(&["config", "--get", key], b"").unwrap_or_default();
+        let settings = Settings {
+            auto: setting("core.autocrlf").to_ascii_lowercase(),
+            eol: setting("core.eol").to_ascii_lowercase(),
         };
-        self.ends = self.with_attributes(asked, &["text", "eol", "crlf"], &is_converted)?;
-        self.begin()?;
+        let answer = self.attributes(asked, &["text", "crlf", "eol"])?;
+        let words: Vec<&[u8]> = answer.split(|byte| *byte == 0).collect();
+        let ends = words
+            .chunks_exact(9)
+            .filter_map(|file| Some((file[0].to_vec(), LineEnds::of(file[2], file[5], file[8], &settings)?)));
+        self.ends = ends.collect();
         Ok(self)
     }
 
@@ -66,17 +70,22 @@ impl<'r> Conversions<'r> {
         if names.is_empty() {
             return Ok(BTreeSet::new());
         }
-        let asked: Vec<u8> = names.iter().flat_map(|name| [name.as_slice(), b"\0"].concat()).collect();
-        let arguments = [&["check-attr", "-z", "--stdin"], attributes].concat();
-        let answer = self.repository.git().run(&arguments, &asked)?;
+        let answer = self.attributes(names, attributes)?;
         let words: Vec<&[u8]> = answer.split(|byte| *byte == 0).collect();
         let converted = words.chunks_exact(3).filter(|words| is_converted(words[1], words[2]));
         Ok(converted.map(|words| words[0].to_vec()).collect())
     }
 
+    /// Asks git for attributes: name, attribute and value, each with a zero byte.
+    fn attributes(&self, names: &BTreeSet<Vec<u8>>, attributes: &[&str]) -> Result<Vec<u8>, RepositoryError> {
+        let asked: Vec<u8> = names.iter().flat_map(|name| [name.as_slice(), b"\0"].concat()).collect();
+        let arguments = [&["check-attr", "-z", "--stdin"], attributes].concat();
+        Ok(self.repository.git().run(&arguments, &asked)?)
+    }
+
     /// Prepares a git that converts, if there is something to convert.
     fn begin(&mut self) -> Result<(), RepositoryError> {
-        if self.git.is_none() && !(self.names.is_empty() && self.ends.is_empty()) {
+        if self.git.is_none() && !self.names.is_empty() {
             let unable = |cause| RepositoryError::Io { path: std::env::temp_dir(), cause };
             let folder = Marked::new("objects-").map_err(unable)?;
             let git = self.repository.without_filters()?.env("GIT_OBJECT_DIRECTORY", folder.path());
@@ -97,12 +106,12 @@ impl<'r> Conversions<'r> {
 
     /// Tells whether git stores a file with other line ends, by its name in the repository.
     pub fn covers_ends(&self, name: &[u8]) -> bool {
-        self.ends.contains(name)
+        self.ends.contains_key(name)
     }
 
     /// Returns a file of the work tree as git stores it.
     pub fn kept(&self, name: &[u8], entry: &Entry) -> Result<Entry, RepositoryError> {
-        self.converted(name, entry, |git, content| {
+        self.converted(name, entry, LineEnds::kept, |git, content| {
             let object = self.repository.blob_by(git, name, content, true)?;
             Ok(git.run(&["cat-file", "blob", &object], b"")?)
         })
@@ -110,7 +119,7 @@ impl<'r> Conversions<'r> {
 
     /// Returns a file that git stores as it is in the work tree.
     pub fn checked_out(&self, name: &[u8], entry: &Entry) -> Result<Entry, RepositoryError> {
-        self.converted(name, entry, |git, content| {
+        self.converted(name, entry, LineEnds::checked_out, |git, content| {
             let object = git.line(&["hash-object", "-w", "--stdin", "--no-filters"], content)?;
             let mut path = OsString::from("--path=");
             path.push(OsStr::from_bytes(name));
@@ -122,14 +131,16 @@ impl<'r> Conversions<'r> {
         &self,
         name: &[u8],
         entry: &Entry,
+        ends: impl Fn(LineEnds, &[u8]) -> Vec<u8>,
         convert: impl Fn(&Git, &[u8]) -> Result<Vec<u8>, RepositoryError>,
     ) -> Result<Entry, RepositoryError> {
-        match (entry, &self.git) {
-            (Entry::File { content, executable }, Some((git, _))) if self.covers(name) || self.covers_ends(name) => {
-                Ok(Entry::File { content: convert(git, content)?.into(), executable: *executable })
-            }
-            _ => Ok(entry.clone()),
-        }
+        let Entry::File { content, executable } = entry else { return Ok(entry.clone()) };
+        let content = match (&self.git, self.ends.get(name)) {
+            (Some((git, _)), _) if self.covers(name) => convert(git, content)?,
+            (_, Some(how)) => ends(*how, content),
+            _ => return Ok(entry.clone()),
+        };
+        Ok(Entry::File { content: content.into(), executable: *executable })
     }
 }
 

@@ -72,7 +72,8 @@ impl Repository {
 
     /// Returns git with every configured filter driver except `lfs` switched off.
     pub fn without_filters(&self) -> Result<Git, RepositoryError> {
-        let mut git = self.git();
+        // What a conversion would lose is looked at where it is checked, not here.
+        let mut git = self.git().config("core.safecrlf", "false");
         for (driver, name) in self.filter_keys()? {
             let key = format!("filter.{driver}.{name}");
             match name.as_str() {

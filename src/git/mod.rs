@@ -15,6 +15,7 @@ pub mod drivers;
 pub mod file_status;
 mod filters;
 pub mod history;
+pub mod line_ends;
 pub mod ownership;
 mod pipes;
 mod private_index;

@@ -22,6 +22,8 @@ pub(super) struct Plan<'a> {
     items: Vec<Item>,
     steps: &'a Steps,
     done: Vec<Done>,
+    /// What the record had already as narrowed.
+    narrow_before: Vec<String>,
 }
 
 /// A file that is as the run left it.
@@ -73,7 +75,7 @@ impl<'a> Plan<'a> {
             let aside = folder.child(name).ok_or(io::ErrorKind::InvalidFilename)?;
             items.push(Item { path, aside, before, after });
         }
-        Ok(Plan { tree, made, modes, items, steps, done: Vec::new() })
+        Ok(Plan { tree, made, modes, items, steps, done: Vec::new(), narrow_before: record.narrow.clone() })
     }
 
     pub(super) fn paths(&self) -> impl Iterator<Item = &RelPath> {
@@ -220,7 +222,9 @@ impl<'a> Plan<'a> {
         match file {
             Some(file) if is_file && Shape::of(&self.tree.entry_at(path)?) == file.before => {
                 let (parent, name) = self.tree.parent_of(path)?;
-                parent.set_mode_of_file(name, *mode)
+                // One with another mode was never narrowed, or somebody has changed it since.
+                let is_narrow = parent.mode_of(name)?.is_some_and(|now| now != *mode && now & 0o077 == 0);
+                if is_narrow { parent.set_mode_of_file(name, *mode) } else { Ok(()) }
             }
             None if self.tree.has_folder(path)? => {
                 let (parent, name) = self.tree.parent_of(path)?;
@@ -241,7 +245,7 @@ impl<'a> Plan<'a> {
         for temporary in std::mem::take(&mut record.temporary) {
             let _stays = journal::path(&temporary).and_then(|path| remove_left_over(self.tree, &path, self.steps));
         }
-        record.narrow.clear();
+        record.narrow.clone_from(&self.narrow_before);
         record.swapping = false;
         let is_closed = || Journal::open(journal.folder()).is_ok_and(|(_, record)| record.temporary.is_empty());
         journal.write(record, self.steps).is_ok() || is_closed()
