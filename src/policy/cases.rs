@@ -384,6 +384,13 @@ fn a_formatter_keeps_what_a_package_says_of_programs() {
         ("ansible-lint --fix pyproject.toml && uv run pytest", Verdict::Deny),
         ("npx eslint -o package.json src", Verdict::Deny),
         ("npx prettier --write node_modules/.bin/prettier", Verdict::Deny),
+        ("npx prettier --write '*.json' && npx eslint src", Verdict::Allow),
+        ("npx eslint --fix './*.json' && npx prettier src", Verdict::Deny),
+        ("npx eslint --fix '**/package.json' && npx prettier src", Verdict::Deny),
+        ("npx eslint --fix --ext .js,.json . && npx prettier src", Verdict::Deny),
+        ("npx eslint --fix --ext .js . && npx prettier src", Verdict::Allow),
+        ("npx eslint --fix 'src/**/*.js' && npx prettier src", Verdict::Allow),
+        ("npx playwright test --grep '@smoke|@fast'", Verdict::Allow),
         ("typos -w package.json && npx eslint src", Verdict::Deny),
         ("cp README.md package.json && npx eslint src", Verdict::Deny),
     ] {

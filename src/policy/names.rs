@@ -33,57 +33,56 @@ pub(crate) fn is_harmless_setting(name: &str, value: &str) -> bool {
 const SWITCHES: &str =
     "on off true false yes no enabled disabled auto debug release relwithdebinfo minsizerel debugoptimized";
 
-/// Parts of names whose values, whatever they are, may be programs, code, places or hosts.
-const NO_SWITCHES: [&str; 39] = [
-    "cmake_",
-    "compiler",
-    "launch",
-    "program",
-    "command",
-    "exec",
-    "toolchain",
-    "linker",
-    "file",
-    "path",
-    "dir",
-    "root",
-    "prefix",
-    "plugin",
-    "script",
-    "source",
-    "class",
-    "jvm",
-    "jdk",
-    "java.",
-    "agent",
-    "argline",
-    "args",
-    "flags",
-    "repository",
-    "repo.",
-    "url",
-    "host",
-    "proxy",
-    "token",
-    "password",
-    "shell",
-    "groovy",
-    "settings",
-    "extension",
-    ".ext",
-    ".debug",
-    "insecure",
-    "ssl",
-];
+/// Words in names whose values, whatever they are, may be programs, code, places or hosts.
+const NO_SWITCHES: &str = "cmake compiler launch launcher program command cmd exec executable toolchain linker file filename path classpath dir \
+    directory root prefix plugin script source class jvm jdk agent argline arg flag repository repo url host proxy sun jndi rmi codebase token password shell groovy \
+    setting extension ext insecure ssl home conf hostname";
+
+/// Ends of such words.
+const NO_ENDS: [&str; 8] = ["path", "dir", "root", "url", "flags", "args", "prefix", "class"];
+
+/// First parts of names by which a virtual machine, or Maven itself, is set.
+const OF_MACHINES: &str = "maven user sun os java javax env jdk jansi library awt line path";
 
 /// Tells whether a setting of a project's build only switches something on or off, or gives it a number.
 pub(crate) fn is_switch(name: &str, value: &str) -> bool {
-    let (name, value) = (name.to_ascii_lowercase(), value.to_ascii_lowercase());
-    let is_number = |text: &str| !text.is_empty() && text.len() < 10 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let value = value.to_ascii_lowercase();
+    let is_number = |text: &str| {
+        text.starts_with(|first: char| first.is_ascii_digit())
+            && text.len() < 16
+            && text.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let words = words_of(name);
+    let is = |word: &str| words.iter().any(|known| known == word);
+    let skips = is("skip") && named("true false", &value);
+    let refused = |word: &String| {
+        let singular = word.strip_suffix('s').unwrap_or(word);
+        let ends = word != "curl" && NO_ENDS.iter().any(|end| word.ends_with(end));
+        ends || [word, singular].iter().any(|word| named(NO_SWITCHES, word))
+    };
+    let of_machine = name.split_once('.').is_some_and(|(first, _)| named(OF_MACHINES, &first.to_ascii_lowercase()));
     name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
-        && !NO_SWITCHES.iter().any(|part| name.contains(part))
+        && (skips || !of_machine && !name.ends_with(".debug") && !words.iter().any(refused))
         && (named(SWITCHES, &value) || is_number(&value))
+}
+
+/// The words of a name, between `_`, `.` and `-` and at capitals; what capitals separate also as a whole.
+fn words_of(name: &str) -> Vec<String> {
+    let is = |letter: Option<&u8>, kind: fn(&u8) -> bool| letter.is_some_and(kind);
+    let mut words = Vec::new();
+    for part in name.split(['_', '.', '-']) {
+        let (letters, mut start) = (part.as_bytes(), 0);
+        for at in 1..letters.len() {
+            let after_small = !is(letters.get(at - 1), u8::is_ascii_uppercase);
+            if letters[at].is_ascii_uppercase() && (after_small || is(letters.get(at + 1), u8::is_ascii_lowercase)) {
+                words.extend(part.get(start..at).map(str::to_ascii_lowercase));
+                start = at;
+            }
+        }
+        words.extend(part.get(start..).into_iter().chain([part]).map(str::to_ascii_lowercase));
+    }
+    words
 }
 
 /// Tells whether programs go on to read UTF-8, or bytes, where a variable has this value.

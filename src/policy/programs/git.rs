@@ -484,7 +484,7 @@ pub(crate) const GIT: Table = Table {
         },
         Table {
             names: "config",
-            options: "--get --get-all -z,--null --name-only --type=D --bool --int --default=D --local --global --system --show-scope !-f,--file=R !-F=R \
+            options: "--get --get-all -z,--null --name-only --type=D --bool --int --default=D --local --global --system --show-scope ~-f,--file=R !-F=R \
                 !!--blob=D",
             operands: Operands::Special,
             special: Some(config),

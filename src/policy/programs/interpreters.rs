@@ -313,7 +313,7 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     let from = match call.cx.stdin {
         Stdin::Empty => "no script",
-        Stdin::Pipe | Stdin::Data | Stdin::Taken => "code on its standard input",
+        Stdin::Pipe | Stdin::Plain | Stdin::File | Stdin::Data | Stdin::Taken => "code on its standard input",
     };
     Err(unknown(call, from))
 }

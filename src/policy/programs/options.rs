@@ -316,7 +316,7 @@ impl Call<'_> {
 
     // What an option does with its value.
     fn given(&mut self, spec: &Spec, name: &str, value: &Word) -> Result<(), Denial> {
-        let tag = |c: char| c.is_alphanumeric() || "@_-:,!".contains(c);
+        let tag = |c: char| c.is_alphanumeric() || "@_-:,!|".contains(c);
         if spec.kind != 'A' || !value.text.chars().all(tag) {
             self.no_response_file(value)?;
         }

@@ -15,23 +15,32 @@ use crate::policy::names::named;
 use crate::policy::protected::braces;
 
 /// Options of test runners whose value is the name of a test or a group of tests.
-const TAKE_NAMES: &str = "--grep --testNamePattern --test-name-pattern";
+const TAKE_NAMES: &str = "--grep --grep-invert --testNamePattern --test-name-pattern";
 
 /// The same, and options that mean a tag to some.
-const TAKE_TAGS: &str = "-t --tag --tags -g --grep --testNamePattern --test-name-pattern --group --exclude-group --exclude-tag --exclude-tags";
+const TAKE_TAGS: &str = "-t --tag --tags -g --grep --grep-invert --testNamePattern --test-name-pattern --group --exclude-group --exclude-tag --exclude-tags";
 
 /// Options of bundlers whose value is the path in an address under which the result will be.
 const TAKE_ADDRESSES: &str =
     "--base --base-href --baseHref --basePath --base-path --public-path --publicPath --deploy-url --deployUrl";
 
-/// Directories at the top of a system: whatever else begins with a slash may be the path in an address.
-const SYSTEM: &str =
-    "Users Volumes bin boot dev etc home lib lib64 media mnt opt private proc root run sbin srv sys tmp usr var";
+/// Directories at the top of a system, and those in which services check out repositories: whatever else begins with a slash
+/// may be the path in an address.
+const SYSTEM: &str = "Users Volumes __w bin boot builds data dev etc github home lib lib64 media mnt opt private proc root run \
+    runner sbin srv sys tmp usr var work workspace workspaces";
+
+/// Schemes of addresses behind which is a file of this machine.
+const ON_DISK: &str = "blob data db dir duckdb file fs glob ipc jar leveldb local node npipe phar php rocksdb sqlite sqlite2 sqlite3 \
+    tar unix zip zlib";
 
 /// Tells whether a word is an address of something that is not on this machine's disk.
 fn is_web(text: &str) -> bool {
-    const WEB: [&str; 8] = ["http", "https", "ws", "wss", "ftp", "ssh", "redis", "postgres"];
-    text.split_once("://").is_some_and(|(scheme, _)| WEB.iter().any(|web| web.eq_ignore_ascii_case(scheme)))
+    let Some((scheme, rest)) = text.split_once("://") else { return false };
+    let mut parts = scheme.split(['+', '-', '.']);
+    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+        && (rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_alphanumeric() || "[:_".contains(c)))
+        && !parts.any(|part| named(ON_DISK, &part.to_ascii_lowercase()))
 }
 
 /// Tells whether a program that expands paths itself would take this one for another.
@@ -68,7 +77,9 @@ impl Call<'_> {
             } else if !(word.literal && (is_tag() || is_name())) {
                 self.passed(word)?;
                 if name.is_none() && !has_blank {
+                    let plain = unescaped(&word.text);
                     self.globs(&word.text)?;
+                    self.globs(&plain)?;
                 }
             }
             before = if word.literal { &word.text } else { "" };
@@ -90,7 +101,7 @@ impl Call<'_> {
         }
         let value = value_of(&word.text);
         let is_sentence = value.contains(char::is_whitespace) && !value.starts_with(['{', '[']);
-        let parts = value.split(|c| !is_sentence && ",:=\"".contains(c));
+        let parts = value.split(|c| !is_sentence && ",:;=|<>\"'()[]{}".contains(c));
         let leads = |part: &str| part.starts_with('~') || part.contains('/') || part == "$HOME" || part == "${HOME}";
         if let Some(path) = parts.into_iter().find(|part| is_expanded(part) && leads(part)) {
             return Err(self.expanded(path));
@@ -105,7 +116,20 @@ impl Call<'_> {
         const MOST: usize = 32;
         // No path is longer.
         const LONGEST: usize = 4096;
-        if self.is_open() || leaves_out(text) || !text.contains(MARKS) {
+        if self.is_open() || leaves_out(text) {
+            return Ok(());
+        }
+        // To some, brackets are around a list.
+        let listed = text.split(|c| "[](){},\"'".contains(c)).map(before_address);
+        let names = listed.flat_map(|part| part.split([':', '=', ';', '|']));
+        let behind = |name: &str| name.split(['@', '<', '>']).skip(1).any(|part| part.contains(char::is_alphanumeric));
+        for name in names {
+            self.text_of_path(name);
+            if behind(name) {
+                name.split(['@', '<', '>']).for_each(|part| self.text_of_path(part));
+            }
+        }
+        if !text.contains(MARKS) {
             return Ok(());
         }
         let many = || self.deny("too many patterns in one word").hint("name the files");
@@ -114,7 +138,8 @@ impl Call<'_> {
         for part in spread.iter().flat_map(|text| text.split([',', '"', '\''])).map(before_address) {
             // What is behind the letter of an option may be its value.
             let option = part.strip_prefix('-').filter(|option| !option.starts_with('-')).unwrap_or_default();
-            let glued = [option.get(1..), option.find(MARKS).map(|at| &option[at..])].into_iter().flatten();
+            let marked = [option.find(MARKS), option.find(['.', '/', '~'])].into_iter().flatten();
+            let glued = (1..4).chain(marked).filter_map(|at| option.get(at..));
             let parts = part.split([':', '=', ';', '|']).chain([part]).chain(glued);
             found.extend(parts.map(widened).filter(|glob| !glob.is_empty()));
         }
@@ -122,9 +147,7 @@ impl Call<'_> {
         if globs.len() > MOST || globs.iter().any(|glob| glob.len() > LONGEST) {
             return Err(many());
         }
-        // To some, brackets are around a list.
-        let listed = text.split(|c| "[](){},:=;|\"'".contains(c));
-        listed.chain(names.iter().map(String::as_str)).for_each(|name| self.text_of_path(name));
+        names.iter().for_each(|name| self.text_of_path(name));
         globs.iter().try_for_each(|glob| self.pattern(glob, false, false))
     }
 
@@ -145,7 +168,7 @@ impl Call<'_> {
         // A list of files, or the address of one; what has a blank is a sentence, and what is left out is not read.
         let leaves_out = leaves_out(text);
         let is_list = !leaves_out && !value.contains(char::is_whitespace);
-        let parts = value.split(',').filter(|part| is_list && !is_web(part)).flat_map(|part| part.split(':'));
+        let parts = value.split(',').filter(|_| is_list).flat_map(|part| before_address(part).split(':'));
         let leads_out = |part: &&str| part.starts_with(['/', '~']) || part.starts_with("..") || self.is_file(part);
         paths.extend(parts.filter(|part| *part != value && *part != ".git").filter(leads_out));
         let reads: Vec<Effect> = paths.into_iter().map(|path| Effect::Read(path.to_owned())).collect();
@@ -188,14 +211,18 @@ impl Call<'_> {
 
     // Of a text that may as well be the path in an address, what leads to something here, or would, is read.
     fn text_of_path(&mut self, text: &str) {
-        let is_system = |path: &str| {
-            path.starts_with('/') && named(SYSTEM, path.split('/').find(|part| !part.is_empty()).unwrap_or_default())
-        };
-        for path in std::iter::once(text).chain(text.split([',', ':', '='])) {
-            if path.split('/').any(|part| part == "..") || is_system(path) || self.is_file(path) {
+        let parts = text.split(',').flat_map(|part| before_address(part).split([':', '=']));
+        for path in std::iter::once(text).chain(parts) {
+            if path.split('/').any(|part| part == "..") || self.is_of_system(path) || self.is_file(path) {
                 self.out.effects.push(Effect::Read(path.to_owned()));
             }
         }
+    }
+
+    // Whether a path begins with a directory at the top of a system, or of this machine.
+    fn is_of_system(&self, path: &str) -> bool {
+        let top = path.split('/').find(|part| !part.is_empty()).filter(|_| path.starts_with('/'));
+        top.is_some_and(|top| named(SYSTEM, top) || matches!(self.node(&format!("/{top}")), Ok(Some(_))))
     }
 
     // Whether a bare word is the name of a file, or of one that would never be read.
@@ -228,6 +255,33 @@ fn without_ranges(text: &str) -> String {
         }
     }
     without
+}
+
+// A text without the marks by which JSON and code write letters (`\u002e`, `\x2e`, `\/`), also in a text in the text.
+fn unescaped(text: &str) -> String {
+    const DEPTH: usize = 8;
+    (0..DEPTH).fold(text.to_owned(), |text, _| unescaped_once(&text))
+}
+
+fn unescaped_once(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('\\') {
+        plain += before;
+        let digits = match behind.chars().next() {
+            Some('u') if behind.starts_with("u{") => behind.find('}').and_then(|end| behind.get(2..end)),
+            Some('u') => behind.get(1..5),
+            Some('x') => behind.get(1..3),
+            _ => None,
+        };
+        let letter = digits.and_then(|digits| char::from_u32(u32::from_str_radix(digits, 16).ok()?));
+        plain.extend(letter);
+        rest = match digits.filter(|_| letter.is_some()) {
+            Some(digits) => behind[behind.find(digits).unwrap_or(0) + digits.len()..].trim_start_matches('}'),
+            None => behind,
+        };
+    }
+    plain + rest
 }
 
 // A part of a word, up to an address in it.
@@ -265,6 +319,7 @@ fn value_of(text: &str) -> &str {
 fn leaves_out(text: &str) -> bool {
     let Some((name, _)) = text.split_once('=').filter(|(name, _)| name.starts_with('-')) else { return false };
     let name = name.to_ascii_lowercase();
-    ["ignore", "exclude"].iter().any(|no| name.contains(no))
+    !name.starts_with("--no-")
+        && ["ignore", "exclude"].iter().any(|no| name.contains(no))
         && !["from", "file", "path"].iter().any(|end| name.ends_with(end))
 }

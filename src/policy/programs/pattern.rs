@@ -1,15 +1,18 @@
 //! Judges globs that a program expands itself, by the files that they match.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::spelling::could_match;
 use super::table::Call;
 use super::word::Word;
+use super::words::FORMATTERS;
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
+use crate::policy::launchers::says_programs;
+use crate::policy::names::base_name;
 use crate::policy::paths::{Place, walk};
 use crate::policy::protected::{braces, names_secret};
 
@@ -86,12 +89,14 @@ impl Call<'_> {
 
     /// Judges the files below a directory that a glob matches; names that begin with a dot count as others. `links` is how
     /// many links it may go through.
-    fn judge_matches(&self, start: &str, glob: &str, writes: bool, links: usize) -> Result<(), Denial> {
+    fn judge_matches(&mut self, start: &str, glob: &str, writes: bool, links: usize) -> Result<(), Denial> {
         let failed = |_| self.deny(format!("`{glob}` is not a glob"));
         let matcher = matcher(glob).map_err(failed)?;
         let begins = Beginnings::of(glob).map_err(failed)?;
-        let paths = &self.cx.paths;
+        let paths = self.cx.paths;
         let (mut left, mut writable, mut refused, mut followed) = (FILES, false, None, Vec::new());
+        let mut manifests = Vec::new();
+        let formats = FORMATTERS.contains(&base_name(&self.name));
         for folder in self.cx.folders {
             let resolved = paths.resolve(folder, Path::new(start))?;
             let Some(Place::Workspace(below)) = paths.place(&resolved.absolute) else {
@@ -126,26 +131,44 @@ impl Call<'_> {
                 }
                 match writes.then(|| paths.write_denied(path, &shown)) {
                     Some(Some(denial)) => refused = refused.take().or(Some(denial)),
-                    Some(None) => writable = true,
+                    Some(None) => {
+                        writable = true;
+                        // What a launcher starts may be another program afterwards.
+                        manifests.extend((!formats && says_programs(path)).then(|| path.under(self.cx.root)));
+                    }
                     None => {}
                 }
                 Ok(goes_on)
             };
             walk(paths.tree(), self.cx.root, &below, &mut left, &mut visit)?;
         }
+        let written = manifests.into_iter().map(|path| Effect::Write(path.to_string_lossy().into_owned()));
+        self.out.effects.extend(written);
+        self.through(glob, followed, writes, links)?;
+        match refused {
+            Some(denial) if !writable => Err(denial),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Judges links that a glob matches, each with the rest of the glob behind it.
+    fn through(
+        &mut self,
+        glob: &str,
+        followed: Vec<(PathBuf, String)>,
+        writes: bool,
+        links: usize,
+    ) -> Result<(), Denial> {
         for (link, rest) in followed {
             let link = link.to_string_lossy();
-            paths.effect(&Effect::Read(link.to_string()), &[RelPath::root()])?;
+            self.cx.paths.effect(&Effect::Read(link.to_string()), &[RelPath::root()])?;
             if !rest.is_empty() {
                 let left =
                     links.checked_sub(1).ok_or_else(|| self.deny(format!("`{glob}` goes through too many links")))?;
                 self.judge_matches(&link, &rest, writes, left)?;
             }
         }
-        match refused {
-            Some(denial) if !writable => Err(denial),
-            Some(_) | None => Ok(()),
-        }
+        Ok(())
     }
 }
 

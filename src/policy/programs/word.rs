@@ -34,8 +34,41 @@ pub enum Stdin {
     Empty,
     /// The output of another command.
     Pipe,
-    /// A file or a here-document.
+    /// Text in the command itself, in which a compiler finds no directive, attribute or line of assembler.
+    Plain,
+    /// A file whose reading is judged.
+    File,
+    /// A here-document, or another descriptor.
     Data,
     /// The program that starts this one has read it: nothing is left.
     Taken,
+}
+
+impl Stdin {
+    /// What text in the command itself is.
+    pub(crate) fn of_text(text: &str) -> Stdin {
+        if is_plain_code(text) { Stdin::Plain } else { Stdin::Data }
+    }
+}
+
+/// Tells whether C and C++ read nothing else for this text: `asm` may name a file, and so may the name of a section.
+pub(super) fn is_plain_code(text: &str) -> bool {
+    let marks = [
+        "#",
+        "%",
+        "??",
+        "\\",
+        "asm",
+        "_Pragma",
+        "attribute",
+        "declspec",
+        "gnu",
+        "clang",
+        "import",
+        "include",
+        "embed",
+        "module",
+    ];
+    let text = text.replace("\\n", " ");
+    !marks.iter().any(|mark| text.contains(mark))
 }

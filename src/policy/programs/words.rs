@@ -17,7 +17,7 @@ const SCHEMES: [&str; 11] = ["data", "npm", "jsr", "file", "blob", "http", "http
 
 /// Tools that lay out JSON, YAML, TOML or JavaScript anew, with the same words in it. What others do to such a file may change
 /// what it says of programs.
-const FORMATTERS: [&str; 6] = ["prettier", "biome format", "dprint", "deno fmt", "taplo", "clang-format"];
+pub(super) const FORMATTERS: [&str; 6] = ["prettier", "biome format", "dprint", "deno fmt", "taplo", "clang-format"];
 
 /// Tells whether a word is an address where a file may be meant.
 pub(crate) fn is_address(text: &str) -> bool {
@@ -84,6 +84,10 @@ impl Call<'_> {
         }
         let path = Word { text: path.to_owned(), literal: word.literal };
         if self.node(&path.text)? == Some(Node::Dir) {
+            // Below a directory eslint takes in JSON only where it is told to.
+            if self.values("--ext").iter().any(|ends| ends.text.contains("json")) {
+                self.pattern(&format!("{}/**/*.json", path.text), false, true)?;
+            }
             return self.own_folder(&path);
         }
         self.write(&path);

@@ -75,8 +75,11 @@ impl Judge<'_> {
         }
         let first = self.isolated(|judge| judge.command(&pipeline.first, start, stdin))?.0;
         let mut rest = Vec::new();
+        let mut before = &pipeline.first;
         for (pipe, command) in &pipeline.rest {
-            let (command, _) = self.isolated(|judge| judge.command(command, start, Stdin::Pipe))?;
+            let input = said(before).map_or(Stdin::Pipe, |text| Stdin::of_text(&text));
+            before = command;
+            let (command, _) = self.isolated(|judge| judge.command(command, start, input))?;
             rest.push((*pipe, command));
         }
         Ok((Pipeline { time: pipeline.time, negated: pipeline.negated, first, rest }, Outcome::stays(start)))
@@ -307,4 +310,14 @@ fn is_harmless_variable(name: &str) -> bool {
             && !matches!(name, "auto_resume" | "histchars");
     }
     name.len() == 1 && name != "_" || CAPITALS.contains(&name)
+}
+
+/// What `echo` or `printf` writes, as far as its words tell.
+fn said(command: &Command) -> Option<String> {
+    let Kind::Simple(simple) = &command.kind else { return None };
+    let expands = |part: &Part| matches!(part, Part::Plain(text) if text.contains(['*', '?', '[', '{', '~']));
+    let literal = |word: &Word| word.as_text().filter(|_| !word.parts.iter().any(expands));
+    let words = simple.words.iter().map(literal).collect::<Option<Vec<_>>>()?;
+    let prints = command.redirections.is_empty() && matches!(words.first()?.as_str(), "echo" | "printf");
+    prints.then(|| words[1..].join(" "))
 }

@@ -5,7 +5,7 @@ use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
 use crate::policy::programs::Stdin;
 
-use super::ast::{Mode, Part, Redirection, Word};
+use super::ast::{Mode, Part, Piece, Redirection, Word};
 use super::fields::Place;
 use super::state::Judge;
 
@@ -42,16 +42,21 @@ impl Judge<'_> {
                 Redirection::Copy { descriptor: *descriptor, input: *input, from: *from }
             }
             Redirection::HereDocument { descriptor, body } => {
+                let body = self.here_document(body, place)?;
                 if *descriptor == 0 {
-                    *stdin = Stdin::Data;
+                    *stdin = match body.as_slice() {
+                        [Piece::Text(text)] => Stdin::of_text(text),
+                        _ => Stdin::Data,
+                    };
                 }
-                Redirection::HereDocument { descriptor: *descriptor, body: self.here_document(body, place)? }
+                Redirection::HereDocument { descriptor: *descriptor, body }
             }
             Redirection::HereString { descriptor, word } => {
+                let field = self.unsplit(word, place)?;
                 if *descriptor == 0 {
-                    *stdin = Stdin::Data;
+                    *stdin = field.text().map_or(Stdin::Data, Stdin::of_text);
                 }
-                Redirection::HereString { descriptor: *descriptor, word: self.unsplit(word, place)?.shown }
+                Redirection::HereString { descriptor: *descriptor, word: field.shown }
             }
         })
     }
@@ -74,7 +79,7 @@ impl Judge<'_> {
             (Mode::Read, File::Standard(_)) | (_, File::Free) => Stdin::Data,
             (Mode::Read, File::Path) => {
                 self.redirected(Effect::Read(path.clone()), place.folders)?;
-                Stdin::Data
+                Stdin::File
             }
             (_, File::Standard(_) | File::Path) => {
                 self.redirected(Effect::Read(path.clone()), place.folders)?;

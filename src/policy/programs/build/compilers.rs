@@ -5,7 +5,9 @@
 use super::{Call, Denial, Operands, Style, TOOL, Table, Word};
 use crate::path::RelPath;
 use crate::policy::names::named;
+use crate::policy::programs::Stdin;
 use crate::policy::programs::unknown::words_as_paths;
+use crate::policy::programs::word::is_plain_code;
 
 pub(super) const TABLES: &[Table] = &[
     Table {
@@ -31,7 +33,7 @@ pub(super) const TABLES: &[Table] = &[
 const FLAGS: &str = "-c -S -E -P -C -v -w -s -g -O -pipe -pthread -ansi -pedantic -pedantic-errors -shared -static -static-libgcc \
     -static-libstdc++ -static-pie -pie -no-pie -rdynamic -nostdlib -nostdinc -nostdinc++ -nostartfiles -nodefaultlibs -M -MM -MD -MMD -MP \
     -MG -Qunused-arguments -save-temps --coverage -print-search-dirs -print-multiarch -dumpversion -dumpfullversion -dumpmachine -dM -### \
-    --analyze";
+    -Q --analyze";
 
 /// Options with a value, attached or in the next word: files that are written, directories and files that are read, text.
 const WRITTEN: [&str; 2] = ["-o", "-MF"];
@@ -55,18 +57,11 @@ const TO_LINKER: &str = "--as-needed --no-as-needed --gc-sections -z relro now n
     --strip-debug -O1 -O2 --whole-archive --no-whole-archive --start-group --end-group -Bstatic -Bdynamic -dead_strip --build-id \
     --export-dynamic -E";
 
-/// Beginnings of options that begin with `-f` and have no file written beside the result.
-const MAKES_NOTHING: [&str; 9] = [
-    "-fsyntax-only",
-    "-fPI",
-    "-fpi",
-    "-fno-",
-    "-fsanitize",
-    "-fanalyzer",
-    "-fopenmp",
-    "-fvisibility",
-    "-fdiagnostics-color",
-];
+/// Beginnings of options that have more files written, beside the one that is named.
+const MAKES: &str = "-MD -MMD -save-temps --coverage --analyze -gsplit-dwarf -fdump -fsave -fprofile -fcs-profile -fcreate-profile -fmemory-profile \
+    -fcoverage -ftest-coverage -ftime-trace -ftime-report -fstack-usage -fcallgraph-info -fopt-info -fauto-profile -fcompare-debug -frepo \
+    -fmodule -fmodules -fcxx-modules -fimplicit-module -fbuiltin-module -fpch -femit -fdeps -fcrash -fproc-stat -fxray -fthin -flto -fgnu-rtl -fada -fgo \
+    -fdiagnostics-format -fdiagnostics-add -fdiagnostics-set -fdiagnostics-generate -fplugin -fpass";
 
 /// Ends of names of sources, objects and libraries. Any other file would be read as words for the linker.
 const FILES: &str = "c cc cp cpp cxx c++ C CPP h hh hpp hxx h++ i ii m mm s S sx o obj a so";
@@ -81,6 +76,7 @@ fn compiles(call: &mut Call<'_>) -> Result<(), Denial> {
 /// Judges the options and files of a compiler, which other tools take as well.
 pub(super) fn compiled(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
     let all = words;
+    inline(call, all)?;
     let mut words = all.iter();
     let mut to_nowhere = false;
     while let Some(word) = words.next() {
@@ -108,7 +104,9 @@ pub(super) fn compiled(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial
             "" => words.next().cloned(),
             glued => Some(Word { text: glued.to_owned(), literal: word.literal }),
         };
-        let Some(value) = value.filter(|value| value.literal && !value.text.starts_with(['-', '@', '='])) else {
+        let is_output = |value: &Word| option == "-o" && value.text == "-";
+        let known = |value: &Word| value.literal && (is_output(value) || !value.text.starts_with(['-', '@', '=']));
+        let Some(value) = value.filter(known) else {
             return Err(call.deny(format!("the value of `{option}` is not known")));
         };
         if WRITTEN.contains(&option) && value.text == "/dev/null" {
@@ -121,17 +119,30 @@ pub(super) fn compiled(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial
             return Err(call.deny(format!("`{}` may be a path", value.text)));
         }
     }
+    let makes_more = |text: &str| MAKES.split_whitespace().any(|start| text.starts_with(start));
     match all.iter().find(|word| to_nowhere && makes_more(&word.text)) {
         Some(word) => Err(call.deny(format!("`{}` may write a file beside `/dev/null`", word.text))),
         None => Ok(()),
     }
 }
 
-// Options that have more files written, beside the one that is named.
-fn makes_more(text: &str) -> bool {
-    let makes = ["-MD", "-MMD", "-save-temps", "--coverage", "--analyze", "-gsplit-dwarf"];
-    makes.iter().any(|start| text.starts_with(start))
-        || text.starts_with("-f") && !MAKES_NOTHING.iter().any(|start| text.starts_with(start))
+// What it compiles from its standard input: a file is judged as one that is named, text must be plain C or C++.
+fn inline(call: &Call<'_>, words: &[Word]) -> Result<(), Denial> {
+    let texts = || words.iter().map(|word| word.text.as_str());
+    let given = |name: &'static str| {
+        let apart = texts().zip(texts().skip(1)).filter(move |(option, _)| *option == name).map(|(_, value)| value);
+        apart.chain(texts().filter_map(move |text| text.strip_prefix(name)).filter(|value| !value.is_empty()))
+    };
+    let is_plain = || given("-x").all(|language| named("c c++", language)) && given("-D").all(is_plain_code);
+    let is_judged = match call.cx.stdin {
+        Stdin::Empty | Stdin::Taken | Stdin::File => true,
+        Stdin::Plain => is_plain(),
+        Stdin::Pipe | Stdin::Data => false,
+    };
+    if is_judged || !texts().any(|text| text == "-") {
+        return Ok(());
+    }
+    Err(call.deny("what it compiles on its standard input may name files").hint("write it to a file, and name that"))
 }
 
 // Words for the linker, of which some name a file that it writes, or directories that it and the program look into.
@@ -140,7 +151,7 @@ fn passed_to_linker(call: &mut Call<'_>, words: &str) -> Result<(), Denial> {
     while let Some(word) = words.next() {
         let (name, attached) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
         let value = match name {
-            "-Map" | "-rpath" => attached.or_else(|| words.next()).unwrap_or_default(),
+            "-Map" | "-rpath" | "-soname" | "--soname" | "-h" => attached.or_else(|| words.next()).unwrap_or_default(),
             _ if named(TO_LINKER, word) => continue,
             _ => "",
         };
@@ -149,6 +160,7 @@ fn passed_to_linker(call: &mut Call<'_>, words: &str) -> Result<(), Denial> {
         }
         match name {
             "-Map" => call.write(&Word::literal(value)),
+            "-soname" | "--soname" | "-h" if !value.contains('/') => {}
             _ => value.split(':').filter(|path| *path != "$ORIGIN").for_each(|path| call.read(&Word::literal(path))),
         }
     }
@@ -204,6 +216,9 @@ fn tidied(call: &mut Call<'_>) -> Result<(), Denial> {
 fn operand(call: &mut Call<'_>, word: &Word) -> Result<(), Denial> {
     let name = word.text.rsplit('/').next().unwrap_or_default();
     let is_file = name.rsplit_once('.').is_some_and(|(_, end)| named(FILES, end));
+    if word.text == "/dev/null" {
+        return Ok(());
+    }
     if !is_file {
         return Err(call.deny(format!("`{}` is not known to be a source, an object or a library", word.text)));
     }

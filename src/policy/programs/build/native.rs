@@ -130,7 +130,9 @@ fn cmake(call: &mut Call<'_>) -> Result<(), Denial> {
 
 /// Variables of CMake that choose how much is built, and how it is optimised.
 const CMAKE_VARIABLES: &str = "CMAKE_BUILD_TYPE CMAKE_EXPORT_COMPILE_COMMANDS CMAKE_CXX_STANDARD CMAKE_C_STANDARD CMAKE_VERBOSE_MAKEFILE BUILD_* ENABLE_* \
-    WITH_* USE_* CMAKE_UNITY_BUILD CMAKE_POSITION_INDEPENDENT_CODE CMAKE_COLOR_DIAGNOSTICS CMAKE_COMPILE_WARNING_AS_ERROR";
+    WITH_* USE_* CMAKE_UNITY_BUILD CMAKE_POSITION_INDEPENDENT_CODE CMAKE_COLOR_DIAGNOSTICS CMAKE_COMPILE_WARNING_AS_ERROR \
+    CMAKE_CXX_STANDARD_REQUIRED CMAKE_C_STANDARD_REQUIRED CMAKE_CXX_EXTENSIONS CMAKE_C_EXTENSIONS CMAKE_INTERPROCEDURAL_OPTIMIZATION \
+    CMAKE_POLICY_VERSION_MINIMUM";
 
 // A target of a tool that runs the project's rules, whatever they say: installing leaves the workspace.
 fn built(call: &Call<'_>, target: &str) -> Result<(), Denial> {
@@ -195,7 +197,8 @@ pub(super) const TABLES: &[Table] = &[
         subcommands: &[
             Table {
                 names: "setup",
-                options: "--buildtype=D -Doptimization=D -Dbuildtype=D -Dwarning_level=D -Dwerror=D -Db_coverage=D -Db_lto=D -Dtests=D -Ddocs=D --reconfigure --wipe -h,--help --werror --warnlevel=D \
+                options: "--buildtype=D -Doptimization=D -Dbuildtype=D -Dwarning_level=D -Dwerror=D -Db_coverage=D -Db_lto=D -Db_sanitize={none|address|undefined|thread|leak|memory} -Ddefault_library={shared|static|both} \
+                    -Dc_std={none|c89|c99|c11|c17|c18|c23|gnu89|gnu99|gnu11|gnu17|gnu18|gnu23} -Dcpp_std={none|c++11|c++14|c++17|c++20|c++23|c++26|gnu++11|gnu++14|gnu++17|gnu++20|gnu++23|gnu++26} -Dtests=D -Ddocs=D --reconfigure --wipe -h,--help --werror --warnlevel=D \
                     --debug --optimization=D -D=B !--native-file=R !--cross-file=R !--prefix=P",
                 operands: Operands::Special,
                 style: Style::SingleDash,

@@ -73,16 +73,18 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "pnpm",
         options: "~-r,--recursive ~--filter=H ~-F=H ~-w,--workspace-root ~-C,--dir=E ~--silent ~-s ~--parallel ~--stream ~--if-present ~--no-bail ~--reporter={default|silent|append-only|ndjson} ~--offline \
-            ~--aggregate-output ~--workspace-concurrency=D ~--sequential ~--no-sort ~--color ~--no-color ~--loglevel=N !--shell-emulator !--script-shell=P !--config.*=P !--ignore-workspace !-g,--global",
+            ~--aggregate-output ~--workspace-concurrency=D ~--sequential ~--no-sort ~--color ~--no-color ~--loglevel=N !--shell-emulator !--script-shell=P !--ignore-workspace !-g,--global",
         style: Style::Whole,
         subcommands: &[
             Table { names: "run run-script", options: PNPM_RUN, special: Some(run), ..YARN },
+            // Of these it reads the options behind the name itself.
             Table {
-                names: "test t start",
-                operands: Operands::Raw,
-                special: Some(script_or_tool),
-                options: PNPM_RUN,
-                ..YARN
+                names: "test t tst start stop restart",
+                options: PNPM_TEST,
+                operands: Operands::Special,
+                style: Style::Whole,
+                special: Some(passes_all),
+                ..SCRIPT
             },
             Table { names: "exec", special: Some(installed), options: PNPM_RUN, ..LAUNCHER },
             OTHER,
@@ -256,7 +258,19 @@ pub(super) const TABLES: &[Table] = &[
 const EXEC: &str = "~-y,--yes ~--no-install ~--no ~-q,--quiet ~--offline ~--prefer-offline ~--bun ~-s,--silent ~--workspaces ~-w,--workspace=L \
     !!-c,--call=D !!--shell-auto-fallback=D !-p,--package=P !--node-options=P !--node-arg=P !--userconfig=R !--script-shell=P";
 
-const PNPM_RUN: &str = "!!-c,--shell-mode ~-r,--recursive ~--if-present ~--silent ~-s ~--filter=H ~-F=H ~--parallel ~--stream ~--no-bail ~--reporter={default|silent|append-only|ndjson} ~--sequential ~--workspace-concurrency=D ~--aggregate-output";
+macro_rules! pnpm_run {
+    () => {
+        "!!-c,--shell-mode ~-r,--recursive ~--if-present ~--silent ~-s ~--filter=H ~-F=H ~--parallel ~--stream ~--no-bail ~--reporter={default|silent|append-only|ndjson} ~--sequential ~--workspace-concurrency=D ~--aggregate-output"
+    };
+}
+
+const PNPM_RUN: &str = pnpm_run!();
+
+/// With what scripts of tests are given.
+const PNPM_TEST: &str = concat!(
+    pnpm_run!(),
+    " ~--color ~--no-color ~--coverage ~--ci ~--run ~--watch=?D ~--watchAll=?D ~--runInBand ~--bail"
+);
 
 const VITEST: &str = "--run --watch=?D -w -t,--testNamePattern=D --coverage=?D --coverage.enabled=?D --coverage.reporter={text|text-summary|json|json-summary|lcov|html|clover|cobertura} --coverage.provider={v8|istanbul} --coverage.all=?D --coverage.include=D \
     --coverage.exclude=D --silent=?D --reporter={default|verbose|dot|json|junit|tap|tap-flat|basic|html|hanging-process|github-actions|tree|agent|blob} --reporters={default|verbose|dot|json|junit|tap|basic|html|github-actions} --passWithNoTests --bail=?D -u,--update=?D --changed=?G --shard=D \

@@ -6,7 +6,7 @@ use crate::policy::programs::unknown::words_as_paths;
 
 const PYTEST: Table = Table {
     names: "pytest py.test",
-    options: "-k=D -m=D --markers -x,--exitfirst --fixtures --funcargs --fixtures-per-test --pdb --trace --capture=D -s --runxfail --lf,--last-failed \
+    options: "-k=D -m=D --base-url=D --markers -x,--exitfirst --fixtures --funcargs --fixtures-per-test --pdb --trace --capture=D -s --runxfail --lf,--last-failed \
         --ff,--failed-first --nf,--new-first --cache-show=?D --cache-clear --lfnf,--last-failed-no-failures=D --sw,--stepwise --sw-skip,--stepwise-skip \
         --durations=D --durations-min=D -v,--verbose --no-header --no-summary -q,--quiet --verbosity=D -r=D --disable-warnings,--disable-pytest-warnings \
         -l,--showlocals --no-showlocals --tb=D --xfail-tb --show-capture=D --full-trace --color=D --code-highlight=D --junit-xml,--junitxml=W --html=W --self-contained-html --benchmark-json=W --alluredir=O \

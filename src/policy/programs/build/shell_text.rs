@@ -12,6 +12,9 @@ pub(in crate::policy::programs) fn refuse_shell_text(call: &Call<'_>, words: &[W
     if !named(STARTERS, program) {
         return Ok(());
     }
+    if let Some(word) = words.iter().find(|word| program == "pnpm" && word.text.starts_with("--config.")) {
+        return Err(call.deny(format!("pnpm takes `{}` for a setting of its own", word.text)));
+    }
     let quotes = program == "npx" || ["npm exec", "npm x"].contains(&call.name.as_str());
     let is_code = |word: &&Word| {
         let text = word.text.as_str();

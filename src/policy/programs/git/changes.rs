@@ -73,7 +73,8 @@ pub(super) fn remote(call: &mut Call<'_>) -> Result<(), Denial> {
 
 /// Settings of which `builtin:ci-dev` shows the value, without what is between section and name; others may hold a token.
 const SHOWN: &str = "user.name user.email init.defaultbranch remote.fetch branch.merge branch.rebase pull.rebase pull.ff merge.ff push.default \
-    fetch.prune rebase.autosquash commit.gpgsign tag.gpgsign diff.renames core.bare core.filemode core.autocrlf core.eol core.safecrlf \
+    push.autosetupremote merge.tool merge.conflictstyle diff.tool diff.algorithm gc.auto color.ui fetch.prune rebase.autosquash commit.gpgsign \
+    tag.gpgsign diff.renames core.bare core.filemode core.autocrlf core.eol core.safecrlf \
     core.ignorecase core.quotepath core.symlinks core.abbrev core.commentchar core.editor core.pager core.excludesfile core.attributesfile \
     core.hookspath core.worktree core.longpaths core.precomposeunicode core.logallrefupdates core.repositoryformatversion core.untrackedcache \
     core.fsmonitor core.sparsecheckout";
@@ -87,10 +88,31 @@ pub(super) fn config(call: &mut Call<'_>) -> Result<(), Denial> {
         let (section, rest) = key.split_once('.').unwrap_or((&key, ""));
         named(SHOWN, &format!("{section}.{}", rest.rsplit('.').next().unwrap_or_default()))
     };
-    match call.operands.as_slice() {
-        [key] if key.literal && shows(key) => Ok(()),
-        _ => Err(call.deny("only one setting that holds no token is shown").hint("write `git config --get user.name`")),
+    let verbs: Vec<usize> = (0..call.words.len()).filter(|at| call.words[*at].text == "config").collect();
+    let [verb] = verbs.as_slice() else { return Err(call.deny("the word `config` is there twice")) };
+    let is_get = usize::from(call.words.get(verb + 1).is_some_and(|word| word.text == "get"));
+    let file = call.values("-f");
+    let of_modules = |key: &Word| {
+        let key = key.text.to_ascii_lowercase();
+        key.starts_with("submodule.") && [".path", ".branch"].iter().any(|end| key.ends_with(end))
+    };
+    let is_shown = match call.operands.get(is_get..).unwrap_or_default() {
+        [key] if key.literal && of_modules(key) => file.iter().all(|file| file.text == ".gitmodules"),
+        [key] => key.literal && file.is_empty() && shows(key),
+        _ => false,
+    };
+    if !is_shown {
+        let denial = call.deny("only one setting that holds no token is shown");
+        return Err(denial.hint("write `git config --get user.name`"));
     }
+    (call.out.writes, call.out.open_ended) = (false, false);
+    // What this run sets for git by its environment is not what the repository says.
+    if file.is_empty() && !["--local", "--global", "--system"].iter().any(|name| call.has(name)) {
+        let mut printed = call.words.to_vec();
+        printed.insert(verb + 1 + is_get, Word::literal("--local"));
+        call.out.printed = Some(printed);
+    }
+    Ok(())
 }
 
 pub(super) fn add(call: &mut Call<'_>) -> Result<(), Denial> {
