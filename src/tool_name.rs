@@ -60,6 +60,10 @@ pub const READING: [ToolId; 5] =
 /// The tools that change files.
 pub const WRITING: [ToolId; 2] = [ToolId::Edit, ToolId::WriteFile];
 
+/// The `$comment` of a part of the answer's schema that models whose calls are text are not shown: small models give
+/// whatever they are shown.
+pub const NOT_SHOWN_IN_TEXT: &str = "native calls only";
+
 impl ToolId {
     /// Returns the name.
     pub const fn name(self) -> &'static str {
@@ -100,6 +104,17 @@ impl ToolId {
             ToolId::WebSearch => "web",
             ToolId::WriteFile => "write",
         }
+    }
+
+    /// Tells whether the tool returns nothing that the model does not say itself.
+    pub fn adds_nothing(self) -> bool {
+        matches!(self, ToolId::StructuredOutput | ToolId::TodoWrite)
+    }
+
+    /// Tells whether the tool returns what files hold, and nothing else.
+    pub fn reads_files(self) -> bool {
+        use ToolId::{Glob, ListDirectory, ReadFile, ReadManyFiles, SearchFileContent};
+        matches!(self, Glob | ListDirectory | ReadFile | ReadManyFiles | SearchFileContent)
     }
 
     /// Returns the tool of exactly this name.

@@ -73,3 +73,31 @@ fn r59_standard_output_is_the_one_json_document() {
     let document: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!(document, json!({"n": 2}));
 }
+
+#[test]
+fn a_server_holds_small_models_to_the_schema_of_an_answer_where_it_can() {
+    let recipe = "recipe: 1\nname: count\ndescription: Count.\nprompt: How many?\nneeds: {tools: []}\nrequires: {git: none}\noutput:\n  kind: json\n  schema: {type: object, required: [n], properties: {n: {type: integer}}}\n";
+    let refusal = json!({"error": {"code": 400, "message": "JSON schema conversion failed:\nUnrecognized schema", "type": "invalid_request_error"}});
+    let project = Project::new()
+        .file("count.yaml", recipe)
+        .model([Reply::Status(400, vec![], refusal.to_string()), say("{\"n\": 2}")]);
+    let outcome = project.run(&["--recipe", "count.yaml", "--text-tools", "force"]);
+    assert_eq!((outcome.code, &outcome.result["structured_output"]), (0, &json!({"n": 2})), "{}", outcome.stderr);
+    let requests = project.server().requests();
+    let format = &requests[0]["response_format"];
+    assert_eq!((&format["type"], &format["json_schema"]["schema"]["required"]), (&json!("json_schema"), &json!(["n"])));
+    assert!(requests[1].get("response_format").is_none(), "{}", requests[1]);
+    let system = requests[1]["messages"][0]["content"].as_str().unwrap();
+    assert!(system.contains("{\n  \"n\": integer,\n}"), "{system}");
+
+    // With tools it could call none until its answer was wrong; a model that calls them natively has the schema there.
+    let with_tools = recipe.replace("needs: {tools: []}\n", "");
+    for (recipe, mode, held) in [(with_tools.as_str(), "force", [false, true]), (recipe, "off", [false, false])] {
+        let project = Project::new().file("count.yaml", recipe).model([say("{\"n\": }"), say("{\"n\": 2}")]);
+        let outcome = project.run(&["--recipe", "count.yaml", "--text-tools", mode]);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let requests = project.server().requests();
+        let is_held = |request: &serde_json::Value| request.get("response_format").is_some();
+        assert_eq!([is_held(&requests[0]), is_held(&requests[1])], held, "{mode}");
+    }
+}

@@ -113,6 +113,8 @@ struct Said {
     /// The last call that was to change a file changed nothing.
     changed_nothing: bool,
     reprompted: bool,
+    /// Its answer did not fit the schema.
+    sent_back: bool,
     /// Its answer only repeated itself.
     repetition: bool,
     /// What it said that may be calls in tags which are not read.
@@ -200,6 +202,12 @@ impl<'a> Agent<'a> {
         self.transcript.say(self.invoker.masked(text.into()));
     }
 
+    /// Sends back an answer that does not fit the schema: from now on only answers are asked for, where the server can.
+    pub fn send_back(&mut self, text: String) {
+        self.said.sent_back = true;
+        self.say(text);
+    }
+
     /// Continues until the model answers without a call, or something ends the run.
     ///
     /// Dropping the future cancels the request or command in progress; only staged changes remain.
@@ -271,6 +279,7 @@ impl<'a> Agent<'a> {
                 turn: number - 1,
                 time_left: self.account.time_left(Instant::now()),
                 force_tool: None,
+                only_answer: self.said.sent_back,
                 question: self.options.question.clone(),
             };
             let emit = self.emit;
@@ -351,9 +360,11 @@ impl<'a> Agent<'a> {
             let is_prompted = self.model.text_tools();
             let said = if is_prompted { prompted::correction(&problem, named, path) } else { problem.clone() };
             self.transcript.say(said);
+            self.said.sent_back |= is_answer;
             return Ok(if is_answer { TurnOutcome::Misfit(problem) } else { TurnOutcome::Continue });
         }
-        let after = prompted::after_responses(CallsOutcome::Succeeded, self.options.question.as_deref());
+        let after =
+            prompted::after_responses(CallsOutcome::Succeeded, self.options.question.as_deref(), self.tools.specs());
         let is_echo = echo::is_echo(&text, &[self.options.instructions, prompted::ENDING, &after]);
         // It may have read these lines somewhere: then it says so again.
         let tells_example =

@@ -343,7 +343,10 @@ const RULES: &[Rule] = &[
         r"(enable_thinking|preserve_thinking|thinking_budget|chat_template_kwargs|reasoning_effort|reasoning_content|reasoning_details).*REFUSAL|REFUSAL.*(enable_thinking|preserve_thinking|thinking_budget|chat_template_kwargs|reasoning_effort|reasoning_content|reasoning_details)",
     ),
     lacks(Feature::CacheControl, r"cache_control.*REFUSAL|REFUSAL.*cache_control"),
-    lacks(Feature::ResponseFormat, r"response_format.*REFUSAL|REFUSAL.*response_format"),
+    lacks(
+        Feature::ResponseFormat,
+        r"response_format.*REFUSAL|REFUSAL.*response_format|json schema conversion failed|(parse|compile|convert).{0,20}grammar|grammar error",
+    ),
     lacks(
         Feature::Media,
         r"(image|image_url|media|vision|multimodal|modality).{0,80}REFUSAL|REFUSAL.{0,80}(image|image_url|media|vision|multimodal|modality)|invalid 'messages' in payload|image input is not supported|mmproj",

@@ -225,6 +225,8 @@ pub struct Request {
     pub time_left: Option<Duration>,
     /// A tool whose call is forced, where the server can.
     pub force_tool: Option<String>,
+    /// Only the answer is asked for, because one did not fit its schema.
+    pub only_answer: bool,
     /// A short task that asks for an answer in words: small models are told it again behind what a call returned.
     pub question: Option<std::sync::Arc<str>>,
 }

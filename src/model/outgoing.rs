@@ -6,7 +6,7 @@ use super::client::{Client, State};
 use super::providers::{Cache, ForcedTool, PreserveThinking, ReasoningOut};
 use super::request::{self, Options, Shape};
 use super::transport::{Method, WireRequest};
-use super::{AssistantMessage, Feature, Message, Model as _, ModelFacts, Part, Request, catalogue};
+use super::{AssistantMessage, Feature, Message, Model as _, ModelFacts, Part, Request, catalogue, prompted};
 
 /// What a model is told when its answer was cut off.
 pub(super) const RESUME: &str = "Your answer was cut off. Go on exactly where it stopped: repeat nothing, explain nothing, and do what is left in smaller steps.";
@@ -74,6 +74,7 @@ impl Client {
                 .clone()
                 .filter(|_| body.forced_tool == ForcedTool::Named && state.has(Feature::ToolChoice)),
             parallel_tool_calls: body.parallel_tool_calls && state.has(Feature::ParallelToolCalls),
+            response_format: self.response_format(request, state),
             thinking: generation.thinking.map(|on| (reasoning.switch, on)).filter(|_| state.has(Feature::Thinking)),
             preserve_thinking: reasoning.preserve == PreserveThinking::Body
                 && catalogue::normal_name(model).starts_with("qwen")
@@ -81,6 +82,15 @@ impl Client {
             marks,
             extra: generation.extra_body.clone(),
         }
+    }
+
+    /// Returns the form that the server holds an answer to: that of a model whose calls are text, where it can only
+    /// answer, or has to once more. With tools it could call none, and thoughts before the answer would be against the schema.
+    fn response_format(&self, request: &Request, state: &State) -> Option<Value> {
+        let only_answers = request.only_answer || request.tools.len() == 1;
+        let can = state.prompted && state.has(Feature::ResponseFormat) && self.config.generation.thinking != Some(true);
+        let answer = prompted::answer(&request.tools).filter(|_| only_answers && can);
+        answer.map(|tool| json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": prompted::shown(&tool.parameters)}}))
     }
 
     fn sampling(&self, model: &str) -> Vec<(&'static str, Value)> {

@@ -3,16 +3,23 @@
 use serde_json::{Map, Value};
 
 use super::{Arguments, ToolCall, ToolSpec};
-use crate::tool_name::ToolId;
+use crate::tool_name::{NOT_SHOWN_IN_TEXT, ToolId};
 
 /// The end of the description of the tools.
 pub const ENDING: &str = "To see or change anything, end your reply with such a call and write nothing behind it; its \
      result comes next. When the task is done, reply in words, without a call.";
 
+/// How [`ENDING`] ends where the answer is text.
+const WORDS_AT_THE_END: &str = "When the task is done, reply in words, without a call.";
+
 /// Describes the tools for the system message; empty without tools.
 pub fn describe(tools: &[ToolSpec]) -> String {
+    let form = answer(tools).map(|tool| {
+        format!("with one JSON object of this form and nothing else:\n\n{}", form(&shown(&tool.parameters), 0))
+    });
+    let tools: Vec<&ToolSpec> = tools.iter().filter(|tool| !is_answer(tool)).collect();
     if tools.is_empty() {
-        return String::new();
+        return form.map(|form| format!("Reply {form}")).unwrap_or_default();
     }
     let mut text = "# Tools\n\nTools run on the user's machine when you write a call.\n".to_owned();
     // A list of tasks leads small models away from the task.
@@ -27,12 +34,70 @@ pub fn describe(tools: &[ToolSpec]) -> String {
             text.push_str(&format!(": {}", tool.description.trim()));
         }
     }
+    let ending = match form {
+        Some(form) => {
+            format!("{}When the task is done, reply {form}", ENDING.trim_end_matches(WORDS_AT_THE_END))
+        }
+        None => ENDING.to_owned(),
+    };
     // The tag of results is not named here: small models would write it themselves.
     text.push_str(&format!(
-        "\n\nCalls are written like this. Values are raw text: no quotes, no escapes.\n\n{}\n{ENDING}",
-        examples(tools).join("\n")
+        "\n\nCalls are written like this. Values are raw text: no quotes, no escapes.\n\n{}\n{ending}",
+        examples(&tools).join("\n")
     ));
     text
+}
+
+/// Returns the tool that takes the answer, if it has to be a JSON object.
+pub fn answer(tools: &[ToolSpec]) -> Option<&ToolSpec> {
+    tools.iter().find(|tool| is_answer(tool))
+}
+
+fn is_answer(tool: &ToolSpec) -> bool {
+    tool.name == ToolId::StructuredOutput.name()
+}
+
+/// Returns a schema without what small models are not shown.
+pub fn shown(schema: &Value) -> Value {
+    match schema {
+        Value::Object(keys) => {
+            let kept = keys.iter().filter(|(_, schema)| schema["$comment"] != NOT_SHOWN_IN_TEXT);
+            Value::Object(kept.map(|(name, schema)| (name.clone(), shown(schema))).collect())
+        }
+        Value::Array(values) => values.iter().map(shown).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => schema.clone(),
+    }
+}
+
+/// Shows which values a schema takes, as a value with types in the places of values. Small models repeat a JSON schema
+/// as it is; this they fill in.
+fn form(schema: &Value, depth: usize) -> String {
+    let indent = "  ".repeat(depth + 1);
+    let kind = schema.get("type").and_then(Value::as_str);
+    match (kind, schema.get("properties").and_then(Value::as_object), schema.get("items")) {
+        (Some("object"), Some(properties), _) => {
+            let required = schema.get("required").and_then(Value::as_array);
+            let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|known| known == name));
+            let lines: Vec<String> = properties
+                .iter()
+                .map(|(name, schema)| {
+                    let optional = if is_required(name) { "" } else { "?" };
+                    let meaning = schema.get("description").and_then(Value::as_str);
+                    let meaning = meaning.map(|meaning| format!(" // {}", meaning.replace('\n', " ")));
+                    let meaning = meaning.unwrap_or_default();
+                    format!("{indent}\"{name}\"{optional}: {},{meaning}", form(schema, depth + 1))
+                })
+                .collect();
+            format!("{{\n{}\n{}}}", lines.join("\n"), "  ".repeat(depth))
+        }
+        (Some("array"), _, Some(items)) => format!("[{}]", form(items, depth)),
+        _ => match schema.get("enum").and_then(Value::as_array) {
+            Some(values) => values.iter().map(Value::to_string).collect::<Vec<_>>().join(" | "),
+            None if schema.get("type").is_some() => type_of(schema),
+            // What has no plain type is shown as it is: `anyOf`, `$ref` and the like.
+            None => schema.to_string(),
+        },
+    }
 }
 
 /// Adds the right format to the message about a failed call; examples in JSON would teach the wrong format. `path` stands
@@ -77,7 +142,7 @@ pub fn path_in(call: &ToolCall) -> Option<String> {
 }
 
 /// Returns examples of what small models get wrong without one: several parameters, and values of several lines.
-fn examples(tools: &[ToolSpec]) -> Vec<String> {
+fn examples(tools: &[&ToolSpec]) -> Vec<String> {
     let known = |id: ToolId| tools.iter().any(|tool| tool.name == id.name());
     let text = |value: &str| value.to_owned();
     let mut examples = Vec::new();
@@ -91,7 +156,7 @@ fn examples(tools: &[ToolSpec]) -> Vec<String> {
         examples.push(shape(ToolId::Edit.name(), values.into_iter()));
     }
     if examples.is_empty() {
-        let tool = tools.iter().find(|tool| tool.name == ToolId::ReadFile.name()).or(tools.first());
+        let tool = tools.iter().find(|tool| tool.name == ToolId::ReadFile.name()).or(tools.first()).copied();
         examples.extend(tool.map(|tool| example_call(tool, ANY_PATH)));
     }
     examples
@@ -203,12 +268,17 @@ pub fn finds_nothing(response: &str) -> bool {
     response.starts_with("No matches found for pattern")
 }
 
+/// The same where the answer has to be a JSON object.
+const AFTER_SUCCESS_JSON: &str =
+    "\n\nIf the task is done, reply with the JSON object and nothing else. Else make the next call.";
+
 /// Returns what follows the answers of a turn. A question is said once more: small models forget what was asked.
-pub fn after_responses(outcome: CallsOutcome, question: Option<&str>) -> String {
+pub fn after_responses(outcome: CallsOutcome, question: Option<&str>, tools: &[ToolSpec]) -> String {
     match (outcome, question) {
         (CallsOutcome::Failed, _) => AFTER_FAILURE.to_owned(),
         (CallsOutcome::FoundNothing, None) => AFTER_NOTHING.to_owned(),
         (CallsOutcome::FoundNothing, Some(question)) => format!("{AFTER_NOTHING} The task: {question}"),
+        (CallsOutcome::Succeeded, None) if answer(tools).is_some() => AFTER_SUCCESS_JSON.to_owned(),
         (CallsOutcome::Succeeded, None) => AFTER_SUCCESS.to_owned(),
         (CallsOutcome::Succeeded, Some(question)) => {
             format!("\n\nNow answer with what these results show, by name: {question}\nOr make the next call.")
@@ -314,6 +384,37 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_of_a_schema_is_shown_as_a_form() {
+        let answer = ToolSpec {
+            name: ToolId::StructuredOutput.name().into(),
+            description: "Give the final answer.".into(),
+            parameters: json!({"type": "object", "required": ["list"], "properties": {
+                "list": {"type": "array", "items": {"type": "object", "properties": {
+                    "level": {"enum": ["low", "high"], "description": "how bad\nit is"},
+                    "more": {"type": "object", "$comment": NOT_SHOWN_IN_TEXT},
+                    "either": {"anyOf": [{"type": "string"}, {"type": "integer"}]}
+                }}},
+                "tags": {"type": "array", "items": {"type": ["string", "null"]}}, "any": {"type": "object"}
+            }}),
+        };
+        insta::assert_snapshot!(describe(std::slice::from_ref(&answer)), @r#"
+        Reply with one JSON object of this form and nothing else:
+
+        {
+          "list": [{
+            "level"?: "low" | "high", // how bad it is
+            "either"?: {"anyOf":[{"type":"string"},{"type":"integer"}]},
+          }],
+          "tags"?: [string],
+          "any"?: object,
+        }
+        "#);
+        let beside = describe(&[&tools()[..], &[answer]].concat());
+        assert!(beside.contains("its result comes next. When the task is done, reply with one JSON"));
+        assert!(!beside.contains("<function=structured_output>") && !beside.contains("in words"), "{beside}");
+    }
+
+    #[test]
     fn the_description_is_short_and_has_one_example() {
         insta::assert_snapshot!(describe(&tools()), @r"
         # Tools
@@ -339,7 +440,7 @@ mod tests {
 
     #[test]
     fn what_follows_results_depends_on_how_the_calls_went_and_says_a_question_again() {
-        let after = |outcome, question| after_responses(outcome, question).trim().to_owned();
+        let after = |outcome, question| after_responses(outcome, question, &[]).trim().to_owned();
         let question = Some("Which file?");
         assert!(after(CallsOutcome::Succeeded, None).starts_with("If the task is done"));
         assert_eq!(

@@ -48,6 +48,8 @@ pub struct Options {
     pub force_tool: Option<String>,
     /// Ask for several calls in a turn.
     pub parallel_tool_calls: bool,
+    /// The form that the server holds the answer to.
+    pub response_format: Option<Value>,
     /// Switch thinking.
     pub thinking: Option<(ThinkingSwitch, bool)>,
     /// Ask to keep older reasoning.
@@ -138,7 +140,7 @@ pub fn begin(
     if !stem.manner.as_ref().is_some_and(|known| known.is(&manner)) || stem.units >= units.len() {
         *stem = Stem { manner: Some(manner), ..Stem::default() };
     }
-    let is_prompted = shape.prompted;
+    let described: &[ToolSpec] = if shape.prompted { tools } else { &[] };
     let mut out = Writer { bytes: Vec::with_capacity(stem.bytes.len() + 16_384), shape, tally: stem.tally };
     if stem.units == 0 {
         out.head(model, if has_tools { tools } else { &[] });
@@ -153,15 +155,15 @@ pub fn begin(
             (stem.units, stem.tally) = (index, out.tally);
         }
         out.comma(index);
-        out.unit(unit, if is_prompted { tools } else { &[] }, marks.contains(&index));
+        out.unit(unit, described, marks.contains(&index));
     }
     let prefix = out.bytes.len();
     out.raw("]");
     Begun { out, prefix, has_tools }
 }
 
-/// Returns how many units later bodies share: all before the last mark except the system's, never the last one, to
-/// which answers may be added, and none before a user message (its substitute is not permanent).
+/// Returns how many units later bodies share: all before the last mark but the system's, never the last one, to which
+/// answers may be added, and none before a user message (its substitute is not permanent).
 fn shared(units: &[Unit<'_>], marks: &[usize]) -> usize {
     let unmarked = marks.iter().copied().filter(|mark| *mark > 0).min().unwrap_or(usize::MAX);
     let most = unmarked.min(units.len().saturating_sub(1));
@@ -251,9 +253,9 @@ impl Writer {
         self.field("description", &tool.description);
         self.raw(",\"parameters\":");
         // Some gateways refuse a tool without an object schema.
-        match tool.parameters.as_object() {
-            Some(schema) if schema.contains_key("properties") => self.json(schema),
-            Some(_) | None => self.raw(r#"{"type":"object","properties":{},"required":[]}"#),
+        match tool.parameters.get("properties") {
+            Some(_) => self.json(&tool.parameters),
+            None => self.raw(r#"{"type":"object","properties":{},"required":[]}"#),
         }
         self.raw("}}");
     }
@@ -262,16 +264,15 @@ impl Writer {
         match unit {
             Unit::System(text) => {
                 let described = prompted::describe(prompted_tools);
-                let text = match (text.is_empty(), described.is_empty()) {
-                    (_, true) => text.clone(),
-                    (true, false) => described,
-                    (false, false) => format!("{}\n\n{described}", text.trim_end()),
+                let text = match text.is_empty() || described.is_empty() {
+                    true => format!("{text}{described}"),
+                    false => format!("{}\n\n{described}", text.trim_end()),
                 };
                 self.plain("system", &text, mark);
             }
             Unit::User(parts) => self.parts("user", parts, mark),
             Unit::Said(text) => self.plain("user", text, mark),
-            Unit::Turn(turn, answers) if self.shape.prompted => self.prompted_turn(turn, answers, mark),
+            Unit::Turn(turn, answers) if self.shape.prompted => self.prompted_turn(turn, answers, prompted_tools, mark),
             Unit::Turn(turn, answers) => self.turn(turn, answers, mark),
         }
     }
@@ -391,9 +392,8 @@ impl Writer {
         }
         if let Some(reasoning) = reasoning {
             match self.shape.reasoning {
-                ReasoningOut::Never => {}
                 ReasoningOut::Field(name) if !reasoning.text.trim().is_empty() => self.field(name, &reasoning.text),
-                ReasoningOut::Field(_) => {}
+                ReasoningOut::Never | ReasoningOut::Field(_) => {}
                 ReasoningOut::Details => match &reasoning.details {
                     Some(details) => self.field("reasoning_details", details),
                     None => self.field("reasoning", &reasoning.text),
@@ -452,7 +452,7 @@ impl Writer {
         }
     }
 
-    fn prompted_turn(&mut self, turn: &AssistantMessage, answers: &[Answer<'_>], mark: bool) {
+    fn prompted_turn(&mut self, turn: &AssistantMessage, answers: &[Answer<'_>], tools: &[ToolSpec], mark: bool) {
         if let ([call], [Answer { message: Some(message), .. }]) = (&*turn.calls, answers)
             && let Some(said) = prompted::in_vain(call, &self.words(&message.content), message.is_error)
         {
@@ -497,7 +497,7 @@ impl Writer {
             (false, true) => CallsOutcome::FoundNothing,
             (false, false) => CallsOutcome::Succeeded,
         };
-        let after = prompted::after_responses(outcome, self.shape.question.as_deref());
+        let after = prompted::after_responses(outcome, self.shape.question.as_deref(), tools);
         match parts.last_mut() {
             Some(Part::Text(last)) => last.push_str(&after),
             Some(Part::Media { .. }) | None => parts.push(Part::Text(after.trim_start().to_owned())),
@@ -510,9 +510,7 @@ impl Writer {
         match thinking {
             Some((ThinkingSwitch::EnableThinking, on)) => self.field("enable_thinking", &on),
             Some((ThinkingSwitch::TemplateKwargs, on)) => {
-                self.raw(",\"chat_template_kwargs\":{\"enable_thinking\":");
-                self.json(&on);
-                self.raw("}");
+                self.field("chat_template_kwargs", &serde_json::json!({"enable_thinking": on}));
             }
             Some((ThinkingSwitch::ReasoningEffort, false)) => self.field("reasoning_effort", "none"),
             Some((ThinkingSwitch::ReasoningEffort, true) | (ThinkingSwitch::None, _)) | None => {}
@@ -549,6 +547,9 @@ impl Writer {
             if options.parallel_tool_calls && ours("parallel_tool_calls") {
                 self.field("parallel_tool_calls", &true);
             }
+        }
+        if let Some(format) = options.response_format.as_ref().filter(|_| ours("response_format")) {
+            self.field("response_format", format);
         }
         if ours("enable_thinking") && ours("chat_template_kwargs") && ours("reasoning_effort") {
             self.thinking(options.thinking);

@@ -25,6 +25,7 @@ fn options() -> Options {
         max_tokens: Some(("max_tokens", 100)),
         sampling: vec![("temperature", json!(0.5))],
         force_tool: None,
+        response_format: None,
         parallel_tool_calls: true,
         thinking: None,
         preserve_thinking: false,

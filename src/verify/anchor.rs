@@ -234,7 +234,17 @@ fn locate(quote: &str, said: u64, lines: &BTreeMap<u64, String>, diff: Option<&S
 fn without_marks(quote: &str) -> Option<String> {
     let lines = quote.lines().filter(|line| !line.trim().is_empty());
     let plain: Option<Vec<&str>> = lines.map(|line| line.strip_prefix(['+', ' '])).collect();
-    plain.filter(|_| quote.lines().any(|line| line.starts_with('+'))).map(|lines| lines.join("\n"))
+    let plain = plain.filter(|_| quote.lines().any(|line| line.starts_with('+'))).map(|lines| lines.join("\n"));
+    plain.or_else(|| first_added(quote))
+}
+
+/// Returns the first added lines of a quote that is a patch with its head: small models copy it from where it begins.
+fn first_added(quote: &str) -> Option<String> {
+    let is_added = |line: &&str| line.starts_with('+') && !line.starts_with("+++ ");
+    let hunk = quote.lines().skip_while(|line| !line.starts_with("@@ "));
+    let added: Vec<&str> =
+        hunk.skip_while(|line| !is_added(line)).take_while(is_added).map(|line| &line[1..]).collect();
+    (!added.is_empty()).then(|| added.join("\n"))
 }
 
 /// Finds a quote, ignoring spaces, line ends and empty lines.
@@ -447,6 +457,13 @@ mod tests {
         ] {
             assert_eq!(place(quote, 1, file), lines, "{quote:?}");
         }
+    }
+
+    #[test]
+    fn of_a_quoted_patch_the_first_added_lines_count() {
+        let patch = "diff --git a/a b/a\n+++ b/a\n@@ -1 +1,3 @@\n fn a() {\n-    old();\n+    new();\n+    more();\n }\n+    new();";
+        assert_eq!(place(patch, 1, FILE), Some((2, 3)));
+        assert_eq!(place("@@ -1 +1 @@\n fn a() {\n }", 1, FILE), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::base::digest::hex;
 use crate::recipe::file::{Confidence, Rule, Severity};
+use crate::tool_name::NOT_SHOWN_IN_TEXT;
 
 /// A finding as the model reports it. Other keys are ignored: what they say is read from the code.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -168,17 +169,18 @@ pub fn schema(rules: &[Rule], most: usize) -> Value {
         "type": "object", "additionalProperties": false, "required": ["findings"],
         "properties": {"findings": {"type": "array", "maxItems": most * 4, "items": {
             "type": "object",
-            "required": ["rule_id", "severity", "path", "start_line", "quote", "message", "confidence"],
+            "required": ["path", "start_line", "quote", "message", "rule_id", "severity", "confidence"],
+            // Models write in this order: what is wrong comes before how bad it is.
             "properties": {
-                "rule_id": {"type": "string", "enum": ids, "description": meanings.join(" ")},
-                "severity": {"type": "string", "enum": ["error", "warning", "note"]},
                 "path": {"type": "string"},
                 "start_line": {"type": "integer", "minimum": 1},
-                "quote": text("the exact source text, one line or a few"),
+                "quote": text("the exact source text, without + and -; one line is best"),
                 "message": {"type": "string", "minLength": 1, "maxLength": 2000},
+                "rule_id": {"type": "string", "enum": ids, "description": meanings.join(" ")},
+                "severity": {"type": "string", "enum": ["error", "warning", "note"]},
                 "confidence": {"type": "string", "enum": ["low", "medium", "high"]},
                 "suggestion": {
-                    "type": "object", "required": ["replacement"],
+                    "type": "object", "required": ["replacement"], "$comment": NOT_SHOWN_IN_TEXT,
                     "properties": {
                         "quote": text("the complete lines to replace; without it those of the finding"),
                         "replacement": {"type": "string", "description": "the complete lines to write instead"},

@@ -392,7 +392,7 @@ impl Conversation<'_> {
                 Ok(taken) => taken,
                 Err(problem) if repairs == 0 => return Err(answers::unfit(&problem).into()),
                 Err(problem) => {
-                    agent.say(answers::sent_back(&problem, repairs));
+                    agent.send_back(answers::sent_back(&problem, repairs));
                     repairs -= 1;
                     continue;
                 }

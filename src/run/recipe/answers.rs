@@ -149,9 +149,8 @@ impl AnswerSpec {
     /// Returns what the model is told about its answer.
     pub fn instruction(&self) -> Option<String> {
         match (&self.schema, self.kind) {
-            (Some(schema), _) => Some(format!(
-                "The answer of this task is one JSON object. Give it with the tool structured_output, or as one ```json block at the end. Its schema:\n{schema}"
-            )),
+            // Its schema is that of the tool: what the model is shown of it depends on how it calls tools.
+            (Some(_), _) => Some("The answer of this task is one JSON object (structured_output).".to_owned()),
             (None, OutputKind::Message) => Some(format!(
                 "Your last message is taken as it is: give nothing but the text that was asked for, at most {} characters, without a fence.",
                 self.max_chars

@@ -6,7 +6,7 @@ use super::item::Item;
 use super::shared::{KnownContext, Shared};
 use crate::cli::prompt::Prompt;
 use crate::cli::run::{FromHook, FromJob};
-use crate::model::Part;
+use crate::model::{Part, ToolSpec};
 use crate::prompt::system;
 use crate::run::conversation::hooks::Hooks;
 use crate::run::error::{Failure, ServerError, SetupError};
@@ -61,6 +61,7 @@ impl Input {
         mut prompt: Prompt,
         mcp: &Servers,
         client: &ModelSelection,
+        tools: &[ToolSpec],
     ) -> Result<Input, Failure> {
         let (environment, top) = (&shared.environment, shared.place.top());
         let commands = match item.arguments.context.bare {
@@ -86,7 +87,7 @@ impl Input {
             environment: environment.clone(),
             from_job: item.arguments.from_job.clone(),
             shows_prompt: item.arguments.shows_prompt,
-            system: system_prompt(item, &context, mcp)?,
+            system: system_prompt(item, &context, mcp, tools)?,
         })
     }
 }
@@ -135,7 +136,12 @@ fn context(shared: &Shared, item: &mut Item) -> Result<Vec<(String, String)>, Se
     Ok(context.files)
 }
 
-fn system_prompt(item: &Item, context: &[(String, String)], mcp: &Servers) -> Result<String, Failure> {
+fn system_prompt(
+    item: &Item,
+    context: &[(String, String)],
+    mcp: &Servers,
+    tools: &[ToolSpec],
+) -> Result<String, Failure> {
     let mut appended: Vec<String> = Vec::new();
     if let Some(active) = &item.recipe {
         appended.extend(active.instructions()?);
@@ -144,6 +150,7 @@ fn system_prompt(item: &Item, context: &[(String, String)], mcp: &Servers) -> Re
     appended.extend(mcp.instructions());
     let flags = &item.arguments.context;
     appended.extend(flags.append_system_prompt.clone());
-    let (own, summary) = (flags.system_prompt.as_deref(), item.rules.policy.summary());
-    Ok(system::system_prompt(own, &summary, context, Some(&appended.join("\n\n"))))
+    let core = flags.system_prompt.clone().unwrap_or_else(|| system::core(tools));
+    let summary = item.rules.policy.summary();
+    Ok(system::system_prompt(&core, &summary, context, Some(&appended.join("\n\n"))))
 }

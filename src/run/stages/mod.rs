@@ -78,7 +78,8 @@ pub async fn prepare(
     masking.watch().into_iter().for_each(|watch| item.workspace.show_to(watch));
     let connected = account.within_time(toolbox.connect(shared, &mut item, &commands.runner)).await;
     let servers = connected.map_err(Stopped::from)??;
-    let input = account.within_time(Input::open(shared, &mut item, prompt, &servers, &asked.client)).await;
+    let input =
+        account.within_time(Input::open(shared, &mut item, prompt, &servers, &asked.client, &toolbox.offered)).await;
     let input = input.map_err(Stopped::from)??;
     let stage = Stage {
         workspace: Arc::clone(&item.workspace),

@@ -113,18 +113,6 @@ impl CheckSpec {
     }
 }
 
-/// Tells whether a tool returns nothing that the model does not say itself.
-fn adds_nothing(tool: &ToolSpec) -> bool {
-    matches!(ToolId::named(&tool.name), Some(ToolId::StructuredOutput | ToolId::TodoWrite))
-}
-
-/// Tells whether a tool returns what files hold, and nothing else.
-fn reads_files(tool: &ToolSpec) -> bool {
-    use ToolId::{Glob, ListDirectory, ReadFile, ReadManyFiles, SearchFileContent};
-    let id = ToolId::named(&tool.name);
-    matches!(id, Some(Glob | ListDirectory | ReadFile | ReadManyFiles | SearchFileContent))
-}
-
 impl Setup {
     /// Returns the facts that the policy decides on.
     pub fn facts(&self, stage: &Stage) -> Facts {
@@ -233,10 +221,11 @@ impl Setup {
     /// find the same ones.
     pub fn kept_answer(&self, prompt: &str, stage: &Stage) -> Option<Kept> {
         let (active, folder) = (self.recipe.as_ref()?, self.answers.as_ref()?);
-        let offered = &self.toolbox.offered;
+        let offered = || self.toolbox.offered.iter().map(|tool| ToolId::named(&tool.name));
+        let adds_nothing = |id: Option<ToolId>| id.is_some_and(ToolId::adds_nothing);
         let files = match self.input.from_hook.is_some() {
-            _ if offered.iter().all(adds_nothing) => String::new(),
-            true if offered.iter().all(|tool| adds_nothing(tool) || reads_files(tool)) => {
+            _ if offered().all(adds_nothing) => String::new(),
+            true if offered().all(|id| adds_nothing(id) || id.is_some_and(ToolId::reads_files)) => {
                 stage.repository.as_ref()?.work_tree_digest()?
             }
             true | false => return None,
