@@ -86,7 +86,7 @@ pub(super) fn move_reference_back(
             Some(branch) => git.run(&["update-ref", "-d", &branch, new], b""),
             None => Err(GitError::Failed {
                 command: "update-ref".to_owned(),
-                message: format!("{reference} is no branch, and is not deleted"),
+                message: format!("{reference} is not a branch, and is not deleted"),
             }),
         },
     };
