@@ -111,10 +111,9 @@ impl ToolId {
         matches!(self, ToolId::StructuredOutput | ToolId::TodoWrite)
     }
 
-    /// Tells whether the tool returns what files hold, and nothing else.
-    pub fn reads_files(self) -> bool {
-        use ToolId::{Glob, ListDirectory, ReadFile, ReadManyFiles, SearchFileContent};
-        matches!(self, Glob | ListDirectory | ReadFile | ReadManyFiles | SearchFileContent)
+    /// Tells whether the tool returns what files of the workspace hold, or nothing that the model does not say itself.
+    pub fn only_reads(self) -> bool {
+        READING.contains(&self) || self.adds_nothing()
     }
 
     /// Returns the tool of exactly this name.

@@ -363,11 +363,9 @@ impl<'a> Applied<'a> {
 
     fn attempt(&mut self, item: usize, act: impl FnOnce(&mut Self) -> io::Result<()>) -> Result<(), DeliverError> {
         let path = self.items[item].path;
-        act(self).map_err(|error| match error.kind() {
-            _ if is_changed(&error) || is_missing(&error) => moved(path),
-            io::ErrorKind::AlreadyExists => moved(path),
-            _ => DeliverError::io(path, &error),
-        })
+        let is_moved =
+            |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists || is_changed(error) || is_missing(error);
+        act(self).map_err(|error| if is_moved(&error) { moved(path) } else { DeliverError::io(path, &error) })
     }
 
     fn swap(&self, item: usize) -> Swap<'_> {

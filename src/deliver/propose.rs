@@ -388,8 +388,7 @@ fn conversions<'s>(
         Entry::Link { .. } => false,
     };
     let ends = found.iter().filter(|(_, entry)| has_ends(entry)).map(|(name, _)| name.as_bytes().to_vec()).collect();
-    let conversions = Conversions::of(repository, contents).and_then(|conversions| conversions.with_ends(&ends));
-    conversions.map(Some).map_err(|error| from_repository(&error))
+    Conversions::of(repository, contents, &ends).map(Some).map_err(|error| from_repository(&error))
 }
 
 fn unfit(refused: &[PatchError]) -> DeliverError {

@@ -1,7 +1,7 @@
 //! Converts changes to what git records, as git may store other modes and other bytes of a file than the work tree has.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::change::patch::name_in_repository;
 use crate::change::{Change, ChangeSet, Entry};
@@ -52,7 +52,7 @@ pub(super) fn for_patch<'c>(
             .filter_map(Entry::content)
             .map(move |content| (name.clone(), content))
     });
-    let conversions = Conversions::of(repository, contents)?;
+    let conversions = Conversions::of(repository, contents, &BTreeSet::new())?;
     if conversions.is_empty() {
         return Ok(changes);
     }

@@ -25,73 +25,42 @@ pub struct Conversions<'r> {
 }
 
 impl<'r> Conversions<'r> {
-    /// Asks git which of these files it converts. Contents that no conversion would change are not asked about.
+    /// Asks git which of these files it converts, and of which of `ends` it stores other line ends. Contents that no
+    /// conversion would change are not asked about.
     pub fn of<'c>(
         repository: &'r Repository,
         contents: impl Iterator<Item = (Vec<u8>, &'c [u8])>,
+        ends: &BTreeSet<Vec<u8>>,
     ) -> Result<Conversions<'r>, RepositoryError> {
-        let asked: BTreeSet<Vec<u8>> =
-            contents.filter(|(_, content)| may_differ(content)).map(|(name, _)| name).collect();
         let mut conversions = Conversions { repository, names: BTreeSet::new(), ends: BTreeMap::new(), git: None };
-        let is_converted = |attribute: &[u8], value: &[u8]| match attribute {
-            b"ident" => value == b"set",
-            _ => ![&b"unspecified"[..], b"unset", b"set"].contains(&value),
-        };
-        conversions.names = conversions.with_attributes(&asked, &["ident", "working-tree-encoding"], &is_converted)?;
-        conversions.begin()?;
-        Ok(conversions)
-    }
-
-    /// Asks also of which of these files git stores other line ends.
-    pub fn with_ends(mut self, asked: &BTreeSet<Vec<u8>>) -> Result<Conversions<'r>, RepositoryError> {
+        let bytes: BTreeSet<Vec<u8>> =
+            contents.filter(|(_, content)| may_differ(content)).map(|(name, _)| name).collect();
+        let asked: Vec<u8> = bytes.union(ends).flat_map(|name| [name.as_slice(), b"\0"].concat()).collect();
         if asked.is_empty() {
-            return Ok(self);
+            return Ok(conversions);
         }
-        let setting = |key: &str| self.repository.git().line(&["config", "--get", key], b"").unwrap_or_default();
-        let settings = Settings {
-            auto: setting("core.autocrlf").to_ascii_lowercase(),
-            eol: setting("core.eol").to_ascii_lowercase(),
-        };
-        let answer = self.attributes(asked, &["text", "crlf", "eol"])?;
+        let git = repository.git();
+        let arguments = ["check-attr", "-z", "--stdin", "ident", "working-tree-encoding", "text", "crlf", "eol"];
+        let answer = git.run(&arguments, &asked)?;
+        let settings = if ends.is_empty() { Settings::default() } else { settings(&git) };
+        // Name, attribute and value, for each attribute in turn.
         let words: Vec<&[u8]> = answer.split(|byte| *byte == 0).collect();
-        let ends = words
-            .chunks_exact(9)
-            .filter_map(|file| Some((file[0].to_vec(), LineEnds::of(file[2], file[5], file[8], &settings)?)));
-        self.ends = ends.collect();
-        Ok(self)
-    }
-
-    fn with_attributes(
-        &self,
-        names: &BTreeSet<Vec<u8>>,
-        attributes: &[&str],
-        is_converted: &dyn Fn(&[u8], &[u8]) -> bool,
-    ) -> Result<BTreeSet<Vec<u8>>, RepositoryError> {
-        if names.is_empty() {
-            return Ok(BTreeSet::new());
+        for file in words.chunks_exact(15) {
+            let is_encoded = ![&b"unspecified"[..], b"unset", b"set"].contains(&file[5]);
+            if bytes.contains(file[0]) && (file[2] == b"set" || is_encoded) {
+                conversions.names.insert(file[0].to_vec());
+            }
+            if let Some(how) = LineEnds::of(file[8], file[11], file[14], &settings).filter(|_| ends.contains(file[0])) {
+                conversions.ends.insert(file[0].to_vec(), how);
+            }
         }
-        let answer = self.attributes(names, attributes)?;
-        let words: Vec<&[u8]> = answer.split(|byte| *byte == 0).collect();
-        let converted = words.chunks_exact(3).filter(|words| is_converted(words[1], words[2]));
-        Ok(converted.map(|words| words[0].to_vec()).collect())
-    }
-
-    /// Asks git for attributes: name, attribute and value, each with a zero byte.
-    fn attributes(&self, names: &BTreeSet<Vec<u8>>, attributes: &[&str]) -> Result<Vec<u8>, RepositoryError> {
-        let asked: Vec<u8> = names.iter().flat_map(|name| [name.as_slice(), b"\0"].concat()).collect();
-        let arguments = [&["check-attr", "-z", "--stdin"], attributes].concat();
-        Ok(self.repository.git().run(&arguments, &asked)?)
-    }
-
-    /// Prepares a git that converts, if there is something to convert.
-    fn begin(&mut self) -> Result<(), RepositoryError> {
-        if self.git.is_none() && !self.names.is_empty() {
+        if !conversions.names.is_empty() {
             let unable = |cause| RepositoryError::Io { path: std::env::temp_dir(), cause };
             let folder = Marked::new("objects-").map_err(unable)?;
-            let git = self.repository.without_filters()?.env("GIT_OBJECT_DIRECTORY", folder.path());
-            self.git = Some((git, folder));
+            let git = repository.without_filters()?.env("GIT_OBJECT_DIRECTORY", folder.path());
+            conversions.git = Some((git, folder));
         }
-        Ok(())
+        Ok(conversions)
     }
 
     /// Tells whether no file is converted.
@@ -142,6 +111,18 @@ impl<'r> Conversions<'r> {
         };
         Ok(Entry::File { content: content.into(), executable: *executable })
     }
+}
+
+/// Reads the settings for files without attributes; of several values the last one counts.
+fn settings(git: &Git) -> Settings {
+    let mut settings = Settings::default();
+    let listed = git.line(&["config", "--get-regexp", r"^core\.(autocrlf|eol)$"], b"").unwrap_or_default();
+    for line in listed.lines() {
+        let (key, value) = line.split_once(' ').unwrap_or((line, ""));
+        let setting = if key == "core.eol" { &mut settings.eol } else { &mut settings.auto };
+        *setting = value.to_ascii_lowercase();
+    }
+    settings
 }
 
 /// Tells whether a conversion could change a content: it has an `$Id`, or is not plain UTF-8.

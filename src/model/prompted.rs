@@ -9,9 +9,6 @@ use crate::tool_name::{NOT_SHOWN_IN_TEXT, ToolId};
 pub const ENDING: &str = "To see or change anything, end your reply with such a call and write nothing behind it; its \
      result comes next. When the task is done, reply in words, without a call.";
 
-/// How [`ENDING`] ends where the answer is text.
-const WORDS_AT_THE_END: &str = "When the task is done, reply in words, without a call.";
-
 /// Describes the tools for the system message; empty without tools.
 pub fn describe(tools: &[ToolSpec]) -> String {
     let form = answer(tools).map(|tool| {
@@ -34,12 +31,7 @@ pub fn describe(tools: &[ToolSpec]) -> String {
             text.push_str(&format!(": {}", tool.description.trim()));
         }
     }
-    let ending = match form {
-        Some(form) => {
-            format!("{}When the task is done, reply {form}", ENDING.trim_end_matches(WORDS_AT_THE_END))
-        }
-        None => ENDING.to_owned(),
-    };
+    let ending = form.map_or_else(|| ENDING.to_owned(), |form| ENDING.replace("in words, without a call.", &form));
     // The tag of results is not named here: small models would write it themselves.
     text.push_str(&format!(
         "\n\nCalls are written like this. Values are raw text: no quotes, no escapes.\n\n{}\n{ending}",

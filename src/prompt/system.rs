@@ -26,7 +26,7 @@ const OF_CALLS: [&str; 3] = ["- Look with the tools", "- When a call fails", "- 
 pub fn core(tools: &[ToolSpec]) -> String {
     let ids = || tools.iter().map(|tool| ToolId::named(&tool.name));
     let calls = !ids().all(|id| id.is_some_and(ToolId::adds_nothing));
-    let changes = !ids().all(|id| id.is_some_and(|id| id.adds_nothing() || id.reads_files()));
+    let changes = !ids().all(|id| id.is_some_and(ToolId::only_reads));
     let is_of = |line: &str, beginnings: &[&str]| beginnings.iter().any(|beginning| line.starts_with(beginning));
     let is_idle = |line: &&str| !calls && is_of(line, &OF_CALLS) || !changes && is_of(line, &OF_CHANGES);
     CORE.lines().filter(|line| !is_idle(line)).collect::<Vec<_>>().join("\n")
@@ -34,7 +34,7 @@ pub fn core(tools: &[ToolSpec]) -> String {
 
 /// Assembles the system prompt.
 ///
-/// `core` is [`core`] or what replaces it (`--system-prompt`), `appended` comes after it (`--append-system-prompt`, a recipe's
+/// `core` is [`core()`] or what replaces it (`--system-prompt`), `appended` comes after it (`--append-system-prompt`, a recipe's
 /// instructions), `policy` summarises the restrictions, `context` holds the context files with their names.
 pub fn system_prompt(core: &str, policy: &str, context: &[(String, String)], appended: Option<&str>) -> String {
     let mut prompt = core.trim().to_owned();

@@ -35,15 +35,14 @@ use crate::run::output::outputs::{Streams, new_id, outputs};
 use crate::run::place::{self, Place};
 use crate::run::rules::trust::Trusted;
 use crate::run::run as run_agent;
-use crate::tool_name::{READING, ToolId};
+use crate::tool_name::ToolId;
 
 /// The largest structured answer that becomes an output; the result file has any.
 const LARGEST_ANSWER: usize = 256 * 1024;
 
 /// Tells whether a tool only looks at the checkout or takes the answer.
 fn only_looks(tool: &str) -> bool {
-    ToolId::named(tool)
-        .is_some_and(|tool| READING.contains(&tool) || matches!(tool, ToolId::TodoWrite | ToolId::StructuredOutput))
+    ToolId::named(tool).is_some_and(ToolId::only_reads)
 }
 
 /// The name of the review page.

@@ -68,18 +68,19 @@ impl Person {
 
 const PATHS: [&str; 6] = ["a", "gone/b", "c", "c/d", "d/x", "d"];
 
-#[test]
-fn what_is_written_during_a_delivery_stays_where_it_was_written() {
+/// Lets a person write each path before each operation of what `act` returns the words of, and with a failure after it.
+fn while_somebody_writes<P>(prepare: impl Fn(&Project) -> P, act: impl Fn(&Project, P, &Steps) -> String) {
     for (path, is_failing) in PATHS.into_iter().flat_map(|path| [(path, false), (path, true)]) {
         for number in 0.. {
             let fails = is_failing.then_some(1 + number % 5);
             let person = Person::of(project(), path);
+            let prepared = prepare(&person.project);
             let steps = fails.map_or_else(Steps::default, |later| Steps::failing_at(number + later));
             let steps = person.steps(steps, number);
-            let _done = apply(&changes(&person.project), &person.project.site(), &steps);
+            let done = act(&person.project, prepared, &steps);
             let is_kept = !person.wrote.get() || person.found() == [person.project.root().join(path)];
-            assert!(is_kept || fails.is_some(), "{path}, operation {number}");
-            person.check(&format!("operation {number}, failing {fails:?}"));
+            assert!(is_kept || fails.is_some(), "{path}, operation {number}: {done}");
+            person.check(&format!("operation {number}, failing {fails:?}: {done}"));
             if steps.taken() <= number {
                 assert!(number > 25, "{number}");
                 break;
@@ -89,25 +90,14 @@ fn what_is_written_during_a_delivery_stays_where_it_was_written() {
 }
 
 #[test]
+fn what_is_written_during_a_delivery_stays_where_it_was_written() {
+    while_somebody_writes(changes, |project, changes, steps| format!("{:?}", apply(&changes, &project.site(), steps)));
+}
+
+#[test]
 fn what_is_written_during_an_undo_stays_where_it_was_written() {
-    for (path, is_failing) in PATHS.into_iter().flat_map(|path| [(path, false), (path, true)]) {
-        for number in 0.. {
-            let fails = is_failing.then_some(1 + number % 5);
-            let person = Person::of(project(), path);
-            let (project, site) = (&person.project, person.project.site());
-            let record = apply(&changes(project), &site, &Steps::default()).unwrap().unwrap();
-            let steps = fails.map_or_else(Steps::default, |later| Steps::failing_at(number + later));
-            let steps = person.steps(steps, number);
-            let done = undo(&record, project.root(), &steps);
-            let is_kept = !person.wrote.get() || person.found() == [project.root().join(path)];
-            assert!(is_kept || fails.is_some(), "{path}, operation {number}: {done:?}");
-            person.check(&format!("operation {number}, failing {fails:?}: {done:?}"));
-            if steps.taken() <= number {
-                assert!(number > 25, "{number}");
-                break;
-            }
-        }
-    }
+    let applied = |project: &Project| apply(&changes(project), &project.site(), &Steps::default()).unwrap().unwrap();
+    while_somebody_writes(applied, |project, record, steps| format!("{:?}", undo(&record, project.root(), steps)));
 }
 
 #[test]

@@ -168,10 +168,10 @@ impl<'a> Plan<'a> {
     }
 
     fn attempt(&mut self, number: usize, act: impl FnOnce(&mut Self, usize) -> io::Result<()>) -> io::Result<()> {
-        act(self, number).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => changed(&self.items[number].path),
-            _ if is_missing(&error) => changed(&self.items[number].path),
-            _ => named(&self.items[number].path, error),
+        act(self, number).map_err(|error| {
+            let path = &self.items[number].path;
+            let is_moved = error.kind() == io::ErrorKind::AlreadyExists || is_missing(&error);
+            if is_moved { changed(path) } else { named(path, error) }
         })
     }
 

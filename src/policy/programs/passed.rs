@@ -77,9 +77,10 @@ impl Call<'_> {
             } else if !(word.literal && (is_tag() || is_name())) {
                 self.passed(word)?;
                 if name.is_none() && !has_blank {
-                    let plain = unescaped(&word.text);
                     self.globs(&word.text)?;
-                    self.globs(&plain)?;
+                    if word.text.contains('\\') {
+                        self.globs(&unescaped(&word.text))?;
+                    }
                 }
             }
             before = if word.literal { &word.text } else { "" };

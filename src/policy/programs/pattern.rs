@@ -7,12 +7,10 @@ use globset::{GlobBuilder, GlobMatcher};
 use super::spelling::could_match;
 use super::table::Call;
 use super::word::Word;
-use super::words::FORMATTERS;
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
 use crate::policy::launchers::says_programs;
-use crate::policy::names::base_name;
 use crate::policy::paths::{Place, walk};
 use crate::policy::protected::{braces, names_secret};
 
@@ -96,7 +94,7 @@ impl Call<'_> {
         let paths = self.cx.paths;
         let (mut left, mut writable, mut refused, mut followed) = (FILES, false, None, Vec::new());
         let mut manifests = Vec::new();
-        let formats = FORMATTERS.contains(&base_name(&self.name));
+        let formats = self.lays_out();
         for folder in self.cx.folders {
             let resolved = paths.resolve(folder, Path::new(start))?;
             let Some(Place::Workspace(below)) = paths.place(&resolved.absolute) else {

@@ -17,7 +17,7 @@ const SCHEMES: [&str; 11] = ["data", "npm", "jsr", "file", "blob", "http", "http
 
 /// Tools that lay out JSON, YAML, TOML or JavaScript anew, with the same words in it. What others do to such a file may change
 /// what it says of programs.
-pub(super) const FORMATTERS: [&str; 6] = ["prettier", "biome format", "dprint", "deno fmt", "taplo", "clang-format"];
+const FORMATTERS: [&str; 6] = ["prettier", "biome format", "dprint", "deno fmt", "taplo", "clang-format"];
 
 /// Tells whether a word is an address where a file may be meant.
 pub(crate) fn is_address(text: &str) -> bool {
@@ -91,10 +91,15 @@ impl Call<'_> {
             return self.own_folder(&path);
         }
         self.write(&path);
-        if FORMATTERS.contains(&base_name(&self.name)) {
+        if self.lays_out() {
             self.out.formatted.push(path.text);
         }
         Ok(())
+    }
+
+    /// Tells whether the program only lays out files anew.
+    pub(super) fn lays_out(&self) -> bool {
+        FORMATTERS.contains(&base_name(&self.name))
     }
 
     // A revision that the program hands to git, where one that begins with a dash would be an option.

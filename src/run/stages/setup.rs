@@ -222,10 +222,9 @@ impl Setup {
     pub fn kept_answer(&self, prompt: &str, stage: &Stage) -> Option<Kept> {
         let (active, folder) = (self.recipe.as_ref()?, self.answers.as_ref()?);
         let offered = || self.toolbox.offered.iter().map(|tool| ToolId::named(&tool.name));
-        let adds_nothing = |id: Option<ToolId>| id.is_some_and(ToolId::adds_nothing);
         let files = match self.input.from_hook.is_some() {
-            _ if offered().all(adds_nothing) => String::new(),
-            true if offered().all(|id| adds_nothing(id) || id.is_some_and(ToolId::reads_files)) => {
+            _ if offered().all(|id| id.is_some_and(ToolId::adds_nothing)) => String::new(),
+            true if offered().all(|id| id.is_some_and(ToolId::only_reads)) => {
                 stage.repository.as_ref()?.work_tree_digest()?
             }
             true | false => return None,

@@ -2,10 +2,24 @@
 
 use super::*;
 
+/// Commits the changes, and returns the record.
+fn committed(project: Project) -> (Project, PathBuf) {
+    let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
+    (project, record)
+}
+
+/// Makes the first commit of a repository.
+fn first_commit() -> (Project, PathBuf) {
+    let project = Project::new();
+    git(project.root(), &["init", "-q"]);
+    let changes = project.changes(&[("n", Entry::file("1\n"))]);
+    let record = run(&project, &changes, &Delivery::Commit(order())).unwrap().record.unwrap();
+    (project, record)
+}
+
 #[test]
 fn a_commit_of_a_branch_that_was_renamed_since_is_undone() {
-    let project = project(&[]);
-    let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
+    let (project, record) = committed(project(&[]));
     git(project.root(), &["branch", "-m", "main", "trunk"]);
     let report = undo::undo(&record, project.root(), &Steps::default()).unwrap();
     assert!(!report.commit_stays, "{:?}", report.warnings);
@@ -16,7 +30,7 @@ fn a_commit_of_a_branch_that_was_renamed_since_is_undone() {
 fn a_commit_on_no_branch_is_undone_on_the_one_that_was_made_for_it() {
     let project = project(&[]);
     git(project.root(), &["checkout", "-q", "--detach"]);
-    let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
+    let (project, record) = committed(project);
     git(project.root(), &["switch", "-q", "-c", "feat"]);
     let report = undo::undo(&record, project.root(), &Steps::default()).unwrap();
     assert!(report.is_whole(), "{:?}", report.warnings);
@@ -28,10 +42,7 @@ fn a_commit_on_no_branch_is_undone_on_the_one_that_was_made_for_it() {
 fn the_first_commit_is_undone_on_whatever_branch_it_is() {
     let ways = [&["branch -m trunk"][..], &["switch -q -c feat", "branch -D main"]];
     for (steps, is_elsewhere) in ways.into_iter().flat_map(|steps| [(steps, false), (steps, true)]) {
-        let project = Project::new();
-        git(project.root(), &["init", "-q"]);
-        let changes = project.changes(&[("n", Entry::file("1\n"))]);
-        let record = run(&project, &changes, &Delivery::Commit(order())).unwrap().record.unwrap();
+        let (project, record) = first_commit();
         let act = |step: &str| git(project.root(), &step.split(' ').collect::<Vec<_>>());
         steps.iter().for_each(|step| drop(act(step)));
         let branch = act("branch --show-current");
@@ -49,8 +60,7 @@ fn the_first_commit_is_undone_on_whatever_branch_it_is() {
 
 #[test]
 fn a_commit_that_another_branch_has_is_never_said_to_be_undone() {
-    let project = project(&[]);
-    let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
+    let (project, record) = committed(project(&[]));
     git(project.root(), &["branch", "-m", "main", "trunk"]);
     git(project.root(), &["switch", "-q", "-c", "other", "HEAD~1"]);
     let error = undo::undo(&record, project.root(), &Steps::default()).unwrap_err();
@@ -65,8 +75,7 @@ fn a_commit_that_another_branch_has_is_never_said_to_be_undone() {
 
 #[test]
 fn a_commit_is_undone_on_its_branch_only() {
-    let project = project(&[]);
-    let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
+    let (project, record) = committed(project(&[]));
     for elsewhere in [&["checkout", "-q", "-b", "other"][..], &["checkout", "-q", "HEAD~1"]] {
         git(project.root(), elsewhere);
         let all = || git(project.root(), &["for-each-ref"]) + &git(project.root(), &["status", "--porcelain"]);
@@ -84,10 +93,7 @@ fn a_commit_is_undone_on_its_branch_only() {
 fn undoing_the_first_commit_never_deletes_head() {
     let ways = [&["branch -m trunk", "switch -q --detach"][..], &["switch -q --detach", "branch -D main"]];
     for (steps, stays) in ways.into_iter().zip([false, true]) {
-        let project = Project::new();
-        git(project.root(), &["init", "-q"]);
-        let changes = project.changes(&[("n", Entry::file("1\n"))]);
-        let record = run(&project, &changes, &Delivery::Commit(order())).unwrap().record.unwrap();
+        let (project, record) = first_commit();
         let act = |step: &str| git(project.root(), &step.split(' ').collect::<Vec<_>>());
         steps.iter().for_each(|step| drop(act(step)));
         let head = act("rev-parse HEAD");
@@ -106,8 +112,7 @@ fn undoing_the_first_commit_never_deletes_head() {
 #[test]
 fn a_commit_that_a_renamed_branch_keeps_is_not_undone_where_another_is_checked_out() {
     for elsewhere in [&["switch", "-q", "-c", "another"][..], &["switch", "-q", "--detach"]] {
-        let project = project(&[]);
-        let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
+        let (project, record) = committed(project(&[]));
         git(project.root(), &["branch", "-m", "main", "trunk"]);
         git(project.root(), elsewhere);
         let error = undo::undo(&record, project.root(), &Steps::default()).unwrap_err();
@@ -122,8 +127,7 @@ fn a_commit_that_a_renamed_branch_keeps_is_not_undone_where_another_is_checked_o
 
 #[test]
 fn a_branch_in_another_work_tree_is_named_with_it() {
-    let project = project(&[]);
-    let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
+    let (project, record) = committed(project(&[]));
     git(project.root(), &["switch", "-q", "-c", "other", "HEAD~1"]);
     let beside = project.folder().join("beside");
     git(project.root(), &["worktree", "add", "-q", &beside.display().to_string(), "main"]);
@@ -134,13 +138,11 @@ fn a_branch_in_another_work_tree_is_named_with_it() {
 #[test]
 fn whatever_keeps_a_commit_that_was_undone_is_named() {
     for keep in [&["branch", "keep"][..], &["tag", "keep"], &["update-ref", "refs/remotes/keep", "HEAD"]] {
-        let project = project(&[]);
-        let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
+        let (project, record) = committed(project(&[]));
         git(project.root(), keep);
         let report = undo::undo(&record, project.root(), &Steps::default()).unwrap();
         assert!(report.warnings[0].starts_with("keep has the commit"), "{:?}", report.warnings);
-        let project = self::project(&[]);
-        let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
+        let (project, record) = committed(self::project(&[]));
         git(project.root(), keep);
         git(project.root(), &["reset", "-q", "--hard", "HEAD~1"]);
         let report = undo::undo(&record, project.root(), &Steps::default()).unwrap();

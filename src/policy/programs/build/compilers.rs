@@ -74,8 +74,7 @@ fn compiles(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 /// Judges the options and files of a compiler, which other tools take as well.
-pub(super) fn compiled(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
-    let all = words;
+pub(super) fn compiled(call: &mut Call<'_>, all: &[Word]) -> Result<(), Denial> {
     inline(call, all)?;
     let mut words = all.iter();
     let mut to_nowhere = false;
@@ -183,7 +182,7 @@ fn is_flag(text: &str) -> bool {
     }
 }
 
-// `clang-tidy src/a.c -- -Iinclude`. Without `--` it takes the compiler's options from a file, and they may load code; so
+// `clang-tidy src/a.c -- -I.`. Without `--` it takes the compiler's options from a file, and they may load code; so
 // may those in its configuration, which must be as it was.
 fn tidied(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.is_open() {
