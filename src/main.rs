@@ -128,8 +128,14 @@ fn eager<S: Write + AsFd + Send + 'static>(stream: S, backlogs: &mut Vec<Backlog
 fn usage(error: &UsageError) -> ExitCode {
     match error {
         UsageError::Help(text) => {
-            let _closed = write!(std::io::stdout(), "{text}");
-            ExitCode::SUCCESS
+            let mut out = std::io::stdout();
+            match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                    let _closed = writeln!(std::io::stderr(), "error: cannot write standard output: {error}");
+                    ExitCode::FAILURE
+                }
+                _ => ExitCode::SUCCESS,
+            }
         }
         UsageError::Wrong { format, result_file, .. } => {
             let ids = Ids::new(String::new(), qwen_run::run::output::outputs::new_id);

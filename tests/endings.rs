@@ -421,6 +421,10 @@ fn a_product_that_cannot_be_written_is_1_and_the_result_says_what_was_delivered(
     assert_eq!((code, result["error"]["code"].as_str()), (1, Some("output")), "{stderr}");
     assert!(stderr.contains("cannot write --record"), "{stderr}");
     assert_eq!((project.server().requests().len(), project.read("a.txt")), (0, "one\n".to_owned()));
+    let help = |stdout| Project::new().command(&["run", "--help"]).stdout(stdout).output().unwrap();
+    let output = help(full());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8(output.stderr).unwrap().starts_with("error: cannot write standard output: "));
     // A reader that has gone away is nobody's fault: no message, and the run's own code.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

@@ -169,7 +169,7 @@ fn of_transport(error: TransportError, attempt: &Attempt<'_>) -> Failure {
             Failure { hint, last: true, ..Failure::new(ErrorClass::Network, format!("cannot be reached: {message}")) }
         }
         TransportError::Mismatch(difference) => {
-            let message = format!("has an answer to another request: {difference}");
+            let message = format!("the recording does not match this run: {difference}");
             Failure::new(ErrorClass::ReplayMismatch(difference), message)
         }
     }

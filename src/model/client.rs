@@ -257,7 +257,10 @@ impl Client {
                 self.quirks.hint(&failure.class, &model)
             }
         });
-        let mut message = format!("{} ({}) {}", self.quirks.name, endpoint.authority(), failure.message);
+        let mut message = match &failure.class {
+            ErrorClass::ReplayMismatch(_) => failure.message,
+            _ => format!("{} ({}) {}", self.quirks.name, endpoint.authority(), failure.message),
+        };
         if let Some(reason) = reason {
             message.push_str("; ");
             message.push_str(&reason);

@@ -231,10 +231,14 @@ fn r011_and_r012_schema_and_name() {
         ("{type: array}", "write `type: object`"),
         ("{type: object, properties: {a: {$ref: 'https://x/y'}}}", "points outside the schema"),
         ("{type: object, properties: {a: {type: nothing}}}", "R011: `output.schema`: at "),
+        ("{type: object, requird: [a]}", "`requird` is not a keyword of JSON Schema; did you mean `required`?"),
+        ("{type: object, properties: {a: {anyOf: [{minLenght: 1}]}}}", "did you mean `minLength`?"),
     ] {
         let found = errors(&format!("{HEAD}prompt: p\noutput: {{kind: json, schema: {schema}}}\n"));
         assert!(found.contains("R011") && found.contains(part), "{found}");
     }
+    let names = "{type: object, properties: {requird: {type: string, nullable: true}}, required: [requird], x-of: a}";
+    warnings(&format!("{HEAD}prompt: p\noutput: {{kind: json, schema: {names}}}\n"));
     insta::assert_snapshot!(errors("recipe: 1\nname: other\ndescription: d\nprompt: p\n"), @r"
     r.yaml:2:7: R012: the name is `other` and the file is `r`
       |
