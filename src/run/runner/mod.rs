@@ -34,7 +34,7 @@ use crate::tools::{Background, CommandReport, CommandRequest, CommandRunner, Mis
 use crate::workspace::Workspace;
 use crate::workspace::disk::Disk;
 use crate::workspace::temporary::Temporary;
-use crate::workspace::tree::{Collected, CommandTree, LeftOut, TreeOptions, WhyLeftOut};
+use crate::workspace::tree::{Collected, CommandTree, LeftOut, Scratch, TreeOptions, WhyLeftOut};
 use crate::workspace::untouched::Untouched;
 
 use crate::run::rules::judge::judge_change;
@@ -240,6 +240,9 @@ impl Runner {
         };
         let _first = self.tree_root.set(command_tree.root().to_path_buf());
         command_tree.sync_in(&self.options.workspace.changes()).map_err(no_tree)?;
+        command_tree.git().map_or(Ok(()), Scratch::put_settings_back).map_err(|error| {
+            ToolError::failed(format!("cannot put back git's settings in the command workspace: {error}"))
+        })?;
         Ok(command_tree)
     }
 

@@ -1,13 +1,20 @@
 //! Makes git's directory of a command workspace.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::change::Entry;
 use crate::git::repository::Repository;
 use crate::git::scratch_git::{self, Parts};
+use crate::workspace::folder::{Folder, is_missing};
 
 /// The name of git's directory where it was taken out of the tree.
 const APART: &str = "git";
+
+/// What names programs that git starts, or the directory that does: in git's directory itself, and in its `info`.
+const SETTINGS: [(Option<&str>, &str); 4] =
+    [(None, "config"), (None, "config.worktree"), (None, "commondir"), (Some("info"), "attributes")];
 
 /// Git's directory of the command workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,12 +27,45 @@ pub struct Scratch {
     pub stands_for: PathBuf,
     /// The real repository's objects.
     pub objects: PathBuf,
+    /// [`SETTINGS`] as they were made.
+    settings: Vec<Entry>,
 }
 
 impl Scratch {
     /// Tells whether it was taken out of the copy whose files it speaks of (`CommandTree::keep_git_apart`).
     pub fn is_apart(&self) -> bool {
         self.folder.file_name().is_some_and(|name| name == APART)
+    }
+
+    /// Puts back what commands have changed of git's settings: the next git command is judged by those of the project, and
+    /// may start nothing that another command has named since.
+    pub fn put_settings_back(&self) -> io::Result<()> {
+        let (Some(above), Some(name)) = (self.folder.parent(), self.folder.file_name()) else { return Ok(()) };
+        let above = Folder::root(above)?;
+        let git = match above.enter_name(name) {
+            Ok(git) => git,
+            // A command has removed it, or put something else there.
+            Err(_) => return above.clear(name),
+        };
+        for ((directory, name), wanted) in SETTINGS.iter().zip(&self.settings) {
+            let name = OsStr::new(name);
+            let folder = match directory {
+                None => git.again()?,
+                Some(directory) => match git.enter_name(OsStr::new(directory)) {
+                    Ok(folder) => folder,
+                    Err(error) if is_missing(&error) && *wanted == Entry::Absent => continue,
+                    Err(_) => {
+                        git.clear(OsStr::new(directory))?;
+                        git.make_folder(OsStr::new(directory))?
+                    }
+                },
+            };
+            if !holds(&folder, name, wanted)? {
+                folder.clear(name)?;
+                folder.write(name, wanted)?;
+            }
+        }
+        Ok(())
     }
 
     /// Moves it out of the tree to `directory`, unless it is elsewhere already.
@@ -37,6 +77,17 @@ impl Scratch {
         std::fs::rename(&self.folder, &apart)?;
         self.folder = apart;
         Ok(())
+    }
+}
+
+/// Tells whether what is at a name is this entry. What has another size is not read.
+fn holds(folder: &Folder, name: &OsStr, wanted: &Entry) -> io::Result<bool> {
+    let Some(stat) = folder.stat(name)? else { return Ok(*wanted == Entry::Absent) };
+    match wanted {
+        Entry::File { content, .. } if usize::try_from(stat.st_size).ok() == Some(content.len()) => {
+            Ok(matches!(folder.entry(name)?, Entry::File { content: found, .. } if found == *content))
+        }
+        _ => Ok(false),
     }
 }
 
@@ -59,5 +110,11 @@ pub(super) fn scratch_git_of(
     let reads = parts.reads();
     let work_tree = work_tree.unwrap_or(&repository.top).to_path_buf();
     let stands_for = repository.top.join(".git");
-    Ok((Some(Scratch { folder, work_tree, stands_for, objects: parts.objects }), reads))
+    let made = Folder::root(&folder)?;
+    let setting = |(directory, name): &(Option<&str>, &str)| match directory {
+        None => made.entry(OsStr::new(name)),
+        Some(directory) => made.enter_name(OsStr::new(directory))?.entry(OsStr::new(name)),
+    };
+    let settings = SETTINGS.iter().map(setting).collect::<io::Result<_>>()?;
+    Ok((Some(Scratch { folder, work_tree, stands_for, objects: parts.objects, settings }), reads))
 }

@@ -263,6 +263,36 @@ fn git_sees_the_history_and_writes_nothing_to_the_repository() {
 }
 
 #[test]
+fn what_a_command_changes_of_gits_settings_is_put_back_through_no_link() {
+    let fixture = fixture(&format!("{PLAIN}; mkdir -p .git/info; printf '* -text\\n' >.git/info/attributes"), "");
+    let tree = fixture.made(0);
+    let git = tree.git().unwrap();
+    let outside = fixture.outside.join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    let settings = || {
+        sh(tree.root(), "cat .git/config .git/info/attributes; ls .git | grep -e config.worktree -e commondir || true")
+    };
+    let before = settings();
+    for change in [
+        "git config diff.external x".to_owned(),
+        "git config filter.x.clean y; printf '* filter=x\\n' >.git/info/attributes".to_owned(),
+        "printf x >.git/config.worktree; printf /tmp >.git/commondir".to_owned(),
+        "rm .git/config .git/info/attributes".to_owned(),
+        "rm .git/config; mkdir .git/config; rm .git/info/attributes; mkfifo .git/info/attributes".to_owned(),
+        format!("rm .git/config; ln -s '{}/config' .git/config", outside.display()),
+        format!("rm -r .git/info; ln -s '{}' .git/info", outside.display()),
+    ] {
+        sh(tree.root(), &change);
+        git.put_settings_back().unwrap();
+        assert_eq!(settings(), before, "{change}");
+    }
+    sh(tree.root(), &format!("rm -r .git; ln -s '{}' .git", outside.display()));
+    git.put_settings_back().unwrap();
+    assert!(tree.root().join(".git").symlink_metadata().is_err());
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+#[test]
 fn only_the_workspace_is_lent_and_the_rest_does_not_look_deleted() {
     let fixture = fixture(&format!("{PLAIN}; printf '*.tmp\\n' >>.gitignore; git commit -qam ignore"), "src");
     let mut tree = fixture.made(0);
