@@ -33,6 +33,9 @@ const SYSTEM: &str = "Users Volumes __w bin boot builds data dev etc github home
 const ON_DISK: &str = "blob data db dir duckdb file fs glob ipc jar leveldb local node npipe phar php rocksdb sqlite sqlite2 sqlite3 \
     tar unix zip zlib";
 
+/// With what the number of a letter begins.
+const MARKS_OF_LETTERS: [char; 2] = ['\\', '%'];
+
 /// Tells whether a word is an address of something that is not on this machine's disk.
 fn is_web(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
@@ -61,7 +64,17 @@ impl Call<'_> {
         for word in words {
             let plain =
                 |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
-            let is_tag = || named(TAKE_TAGS, before) && word.text.strip_prefix('@').is_some_and(plain);
+            // `@smoke and not (@slow or @wip)`
+            let is_tags = |text: &str| {
+                let mut words =
+                    text.split(|c: char| c.is_whitespace() || "()".contains(c)).filter(|word| !word.is_empty());
+                let is_one = |word: &str| {
+                    matches!(word, "and" | "or" | "not")
+                        || word.trim_start_matches('~').strip_prefix('@').is_some_and(plain)
+                };
+                words.all(is_one)
+            };
+            let is_tag = || named(TAKE_TAGS, before) && is_tags(&word.text);
             // The name of a test may begin as a path does; no file has a name with a blank that is looked for by accident.
             let has_blank = named(TAKE_TAGS, before) && word.text.contains(' ');
             let attached = word.text.split_once('=').filter(|(name, _)| named(TAKE_NAMES, name));
@@ -78,7 +91,7 @@ impl Call<'_> {
                 self.passed(word)?;
                 if name.is_none() && !has_blank {
                     self.globs(&word.text)?;
-                    if word.text.contains('\\') {
+                    if word.text.contains(MARKS_OF_LETTERS) {
                         self.globs(&unescaped(&word.text))?;
                     }
                 }
@@ -96,11 +109,12 @@ impl Call<'_> {
         if self.is_open() {
             return Ok(());
         }
-        if word.text.len() > 1 && word.text.starts_with('@') {
+        let value = value_of(&word.text);
+        let names_list = value.strip_prefix('@').is_some_and(|name| self.is_file(name));
+        if word.text.len() > 1 && word.text.starts_with('@') || names_list {
             let denial = self.deny(format!("`{}` may stand for the words in a file", word.text));
             return Err(denial.hint("write the words themselves"));
         }
-        let value = value_of(&word.text);
         let is_sentence = value.contains(char::is_whitespace) && !value.starts_with(['{', '[']);
         let parts = value.split(|c| !is_sentence && ",:;=|<>\"'()[]{}".contains(c));
         let leads = |part: &str| part.starts_with('~') || part.contains('/') || part == "$HOME" || part == "${HOME}";
@@ -164,8 +178,12 @@ impl Call<'_> {
         if value.chars().any(char::is_control) {
             return;
         }
-        let leads = value.contains('/') || value.starts_with(['.', '~']) || self.is_file(value);
+        let leads = value.contains('/') || value.trim_start().starts_with(['.', '~']) || self.is_file(value);
+        let value = if leads { value.trim() } else { value };
         let mut paths: Vec<&str> = Some(value).filter(|value| leads && !value.contains("://")).into_iter().collect();
+        // What is behind the letter of an option may be its value.
+        let glued = text.strip_prefix('-').and_then(|option| option.get(1..)).filter(|name| self.is_file(name));
+        paths.extend(glued.filter(|_| value.is_empty()));
         // A list of files, or the address of one; what has a blank is a sentence, and what is left out is not read.
         let leaves_out = leaves_out(text);
         let is_list = !leaves_out && !value.contains(char::is_whitespace);
@@ -258,7 +276,8 @@ fn without_ranges(text: &str) -> String {
     without
 }
 
-// A text without the marks by which JSON and code write letters (`\u002e`, `\x2e`, `\/`), also in a text in the text.
+// A text without the marks by which JSON, code and addresses write letters (`\u002e`, `\x2e`, `\056`, `\/`, `%2e`), also in a
+// text in the text.
 fn unescaped(text: &str) -> String {
     const DEPTH: usize = 8;
     (0..DEPTH).fold(text.to_owned(), |text, _| unescaped_once(&text))
@@ -267,16 +286,21 @@ fn unescaped(text: &str) -> String {
 fn unescaped_once(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
-    while let Some((before, behind)) = rest.split_once('\\') {
+    while let Some(at) = rest.find(MARKS_OF_LETTERS) {
+        let (before, mark) = rest.split_at(at);
+        let is_percent = mark.starts_with('%');
+        let behind = &mark[1..];
         plain += before;
-        let digits = match behind.chars().next() {
-            Some('u') if behind.starts_with("u{") => behind.find('}').and_then(|end| behind.get(2..end)),
-            Some('u') => behind.get(1..5),
-            Some('x') => behind.get(1..3),
-            _ => None,
+        let (digits, radix) = match behind.chars().next() {
+            _ if is_percent => (behind.get(..2), 16),
+            Some('u') if behind.starts_with("u{") => (behind.find('}').and_then(|end| behind.get(2..end)), 16),
+            Some('u') => (behind.get(1..5), 16),
+            Some('x') => (behind.get(1..3), 16),
+            Some('0'..='3') => (behind.get(..3), 8),
+            _ => (None, 16),
         };
-        let letter = digits.and_then(|digits| char::from_u32(u32::from_str_radix(digits, 16).ok()?));
-        plain.extend(letter);
+        let letter = digits.and_then(|digits| char::from_u32(u32::from_str_radix(digits, radix).ok()?));
+        plain.extend(letter.or(is_percent.then_some('%')));
         rest = match digits.filter(|_| letter.is_some()) {
             Some(digits) => behind[behind.find(digits).unwrap_or(0) + digits.len()..].trim_start_matches('}'),
             None => behind,

@@ -46,9 +46,11 @@ impl Call<'_> {
             let climbs = classes_aside.split('/').skip_while(|part| *part == "..").any(|part| part.contains(".."));
             let first = parts.next().unwrap_or_default();
             let is_any = first.chars().all(|c| c == '*');
-            // `.*` and `.e*` leave out nothing that is hidden.
+            // `.e*` leaves out nothing that is hidden. `.*` alone is any text to most that are given it, and is judged by
+            // the files that are there.
             let hidden = |part: &str| {
                 part.len() > 1
+                    && (writes || part != ".*")
                     && part.starts_with('.')
                     && part.contains(WILD)
                     && [".env", ".netrc", ".git"].iter().any(|name| could_match(part, name))

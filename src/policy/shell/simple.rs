@@ -202,7 +202,10 @@ impl Judge<'_> {
         }
         if BUILTINS.contains(&name.as_str()) || name == ":" {
             self.ask_denied(&words, &given)?;
-            let denial = Denial::unanalysable(format!("the builtin `{name}` is not understood")).by("G3");
+            let mut denial = Denial::unanalysable(format!("the builtin `{name}` is not understood")).by("G3");
+            if name == "set" {
+                denial = denial.hint("leave it out, and join commands of which each needs the one before with `&&`");
+            }
             return Err(self.denied_step(&words, denial));
         }
         self.program(words, &given, at)

@@ -104,7 +104,7 @@ pub(super) const TABLES: &[Table] = &[
         names: "staticcheck errcheck gosec revive govulncheck ineffassign",
         dash_values: true,
         options: "-checks=D -fail=D -f={text|json|stylish|sarif|junit-xml|null} -tests=?D -go=D -tags=D -show-ignored -explain=D -version -debug.version -blank -asserts -ignoretests -exclude=V \
-            -severity=D -confidence=D -quiet -fmt={text|json|sarif} -no-fail -formatter={default|friendly|stylish|json} -set_exit_status -test -mode=D -json -v !-config=R !-out=W !-matrix !-exclude-dir=P",
+            -severity=D -confidence=D -quiet -fmt={text|json|sarif} -no-fail -formatter={default|friendly|stylish|json} -set_exit_status -test -mode=D -json -v !-config=R !-out=W !-matrix -exclude-dir=D",
         operands: Operands::Special,
         style: Style::SingleDash,
         special: Some(go),

@@ -111,8 +111,11 @@ fn cmake(call: &mut Call<'_>) -> Result<(), Denial> {
     for word in call.values("-D") {
         let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
         let name = name.split(':').next().unwrap_or_default();
-        let known = super::super::is_listed(CMAKE_VARIABLES.split_whitespace(), name);
-        if !call.is_open() && !is_switch(name, value) && (!known || value.contains(['/', '$', ';', '"', '`'])) {
+        let known = super::super::is_listed(CMAKE_VARIABLES.split_whitespace(), name)
+            || OF_PROJECTS.iter().any(|start| name.starts_with(start))
+                && !name.to_ascii_lowercase().split(['_', '.', '-']).any(|word| named(OF_PROGRAMS, word));
+        let names_more = value.starts_with(['.', '~']) || value.contains(['/', '$', ';', '"', '`', ' ', '@']);
+        if !call.is_open() && !is_switch(name, value) && (!known || names_more) {
             return Err(call.deny(format!("the variable `{}` is not known to be harmless", word.text)));
         }
         // A list is a program and its words.
@@ -129,10 +132,18 @@ fn cmake(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 /// Variables of CMake that choose how much is built, and how it is optimised.
-const CMAKE_VARIABLES: &str = "CMAKE_BUILD_TYPE CMAKE_EXPORT_COMPILE_COMMANDS CMAKE_CXX_STANDARD CMAKE_C_STANDARD CMAKE_VERBOSE_MAKEFILE BUILD_* ENABLE_* \
-    WITH_* USE_* CMAKE_UNITY_BUILD CMAKE_POSITION_INDEPENDENT_CODE CMAKE_COLOR_DIAGNOSTICS CMAKE_COMPILE_WARNING_AS_ERROR \
+const CMAKE_VARIABLES: &str = "CMAKE_BUILD_TYPE CMAKE_EXPORT_COMPILE_COMMANDS CMAKE_CXX_STANDARD CMAKE_C_STANDARD CMAKE_VERBOSE_MAKEFILE \
+    CMAKE_UNITY_BUILD CMAKE_POSITION_INDEPENDENT_CODE CMAKE_COLOR_DIAGNOSTICS CMAKE_COMPILE_WARNING_AS_ERROR \
     CMAKE_CXX_STANDARD_REQUIRED CMAKE_C_STANDARD_REQUIRED CMAKE_CXX_EXTENSIONS CMAKE_C_EXTENSIONS CMAKE_INTERPROCEDURAL_OPTIMIZATION \
-    CMAKE_POLICY_VERSION_MINIMUM";
+    CMAKE_POLICY_VERSION_MINIMUM CMAKE_OSX_ARCHITECTURES CMAKE_OSX_DEPLOYMENT_TARGET CMAKE_DISABLE_PRECOMPILE_HEADERS \
+    CMAKE_DEBUG_POSTFIX CMAKE_CUDA_ARCHITECTURES VCPKG_TARGET_TRIPLET SANITIZE SANITIZER LLVM_TARGETS_TO_BUILD";
+
+/// How variables begin by which projects choose what they build.
+const OF_PROJECTS: [&str; 4] = ["BUILD_", "ENABLE_", "WITH_", "USE_"];
+
+/// Words in the names of variables that hold a program or its words.
+const OF_PROGRAMS: &str = "arg args cmd command commands compiler exec executable executables flag flags launch launcher linker plugin \
+    plugins program programs script scripts shell tool toolchain";
 
 // A target of a tool that runs the project's rules, whatever they say: installing leaves the workspace.
 fn built(call: &Call<'_>, target: &str) -> Result<(), Denial> {
@@ -151,10 +162,10 @@ fn built(call: &Call<'_>, target: &str) -> Result<(), Denial> {
 pub(super) const TABLES: &[Table] = &[
     Table {
         names: "stack cabal",
-        options: "~--version ~-h,--help ~-v ~--silent",
+        options: "~--version ~-h,--help ~-v ~--silent ~--no-terminal",
         subcommands: &[Table {
             names: "build test check",
-            options: "--fast --pedantic --test --no-run-tests --coverage --bench -j,--jobs=D -v=?D --enable-tests --enable-coverage --test-show-details=D --ta=D --test-arguments=D -O0 -O1 -O2 -w={ghc|ghc-*} --offline --dry-run --only-dependencies --haddock --ghc-options={-Wall|-Werror|-O0|-O2|-Wall*} !--ghc-options=P !--with-compiler=P !--stack-yaml=R !--project-file=R !$--exec=P !--package-db=L !--extra-lib-dirs=L !--build-tool-depends=P !--custom-preprocessor-extensions=P",
+            options: "--fast --pedantic --test --no-run-tests --coverage --bench -j,--jobs=D -v=?D --enable-tests --enable-coverage --test-show-details=D --ta=D --test-arguments=D -O0 -O1 -O2 -w={ghc|ghc-*} --offline --dry-run --only-dependencies --haddock --enable-benchmarks --disable-benchmarks --ghc-options={-Wall|-Werror|-O0|-O2|-Wall*} !--ghc-options=P !--with-compiler=P !--stack-yaml=R !--project-file=R !$--exec=P !--package-db=L !--extra-lib-dirs=L !--build-tool-depends=P !--custom-preprocessor-extensions=P",
             special: Some(haskell),
             ..TOOL
         }],
@@ -176,7 +187,7 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "cmake",
         options: "--build=*I -S=R -B=I -j,--parallel=*D --config=D -t,--target=+D --clean-first --fresh -v,--verbose -G=N --preset=D \
-            --list-presets --workflow -N -L -LA -LAH -Wno-dev -Wdev -Wno-deprecated --version --help --log-level=D --warn-uninitialized -D=D \
+            --list-presets --workflow -N -L -LA -LAH -Wno-dev -Wdev -Werror=dev -Wno-error=dev -Wno-deprecated --version --help --log-level=D --warn-uninitialized -D=D \
             !--install=I !--prefix=O !--component=P !-C=R !-P=R !-E=>S !-U=P !--toolchain=R !--open=I !--find-package !--debugger !--trace-source=R !--graphviz=W !-A=P !-T=P",
         operands: Operands::Special,
         style: Style::Whole,
@@ -198,7 +209,7 @@ pub(super) const TABLES: &[Table] = &[
             Table {
                 names: "setup",
                 options: "--buildtype=D -Doptimization=D -Dbuildtype=D -Dwarning_level=D -Dwerror=D -Db_coverage=D -Db_lto=D -Db_sanitize={none|address|undefined|thread|leak|memory} -Ddefault_library={shared|static|both} \
-                    -Dc_std={none|c89|c99|c11|c17|c18|c23|gnu89|gnu99|gnu11|gnu17|gnu18|gnu23} -Dcpp_std={none|c++11|c++14|c++17|c++20|c++23|c++26|gnu++11|gnu++14|gnu++17|gnu++20|gnu++23|gnu++26} -Dtests=D -Ddocs=D --reconfigure --wipe -h,--help --werror --warnlevel=D \
+                    -Dc_std={none|c89|c99|c11|c17|c18|c23|gnu89|gnu99|gnu11|gnu17|gnu18|gnu23} -Dcpp_std={none|c++11|c++14|c++17|c++20|c++23|c++26|gnu++11|gnu++14|gnu++17|gnu++20|gnu++23|gnu++26} -Dtests=D -Ddocs=D --reconfigure --wipe --wrap-mode={default|nofallback|nodownload|forcefallback|nopromote} -h,--help --werror --warnlevel=D \
                     --debug --optimization=D -D=B !--native-file=R !--cross-file=R !--prefix=P",
                 operands: Operands::Special,
                 style: Style::SingleDash,
@@ -333,6 +344,10 @@ pub(super) const TABLES: &[Table] = &[
 ];
 
 fn haskell(call: &mut Call<'_>) -> Result<(), Denial> {
+    for value in call.values("--ta").into_iter().chain(call.values("--test-arguments")) {
+        let words: Vec<Word> = value.text.split_whitespace().map(Word::literal).collect();
+        call.all_passed(&words)?;
+    }
     super::scripts::names_installed(call, "-w")
 }
 
@@ -402,6 +417,8 @@ fn labels(call: &mut Call<'_>) -> Result<(), Denial> {
             || word.text.contains("..") && !word.text.contains("...")
             || word.text.starts_with('/') && !word.text.starts_with("//")
     };
+    let passed = call.values("--test_arg");
+    call.all_passed(&passed)?;
     match call.operands.iter().find(climbs) {
         Some(word) => Err(call.deny(format!("`{}` is not a label of the workspace", word.text))),
         None => Ok(()),

@@ -8,7 +8,7 @@ use crate::policy::programs::unknown::words_as_paths;
 pub(super) const TABLES: &[Table] = &[
     Table {
         names: "rspec",
-        options: "-f,--format={progress|p|documentation|doc|d|json|j|html|h|failures|f} -c,--color,--colour --no-color --force-color --order=D --seed=D --fail-fast=?D --no-fail-fast --failure-exit-code=D --only-failures -n,--next-failure --dry-run -b,--backtrace -w,--warnings -p,--profile=*D \
+        options: "-f,--format={progress|p|documentation|doc|d|json|j|html|h|failures|f|RspecJunitFormatter} -c,--color,--colour --no-color --force-color --order=D --seed=D --fail-fast=?D --no-fail-fast --failure-exit-code=D --only-failures -n,--next-failure --dry-run -b,--backtrace -w,--warnings -p,--profile=*D \
             -e,--example=D -E,--example-matches=D -t,--tag=A -P,--pattern=X --exclude-pattern=D --bisect=?D -v,--version -h,--help -o,--out=W --error-exit-code=D --deprecation-out=W --no-profile \
             !-r,--require=R !-I=L !-O,--options=R !--drb !--drb-port=P !--init !--default-path=L",
         ..TOOL

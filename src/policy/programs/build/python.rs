@@ -6,7 +6,7 @@ use crate::policy::programs::unknown::words_as_paths;
 
 const PYTEST: Table = Table {
     names: "pytest py.test",
-    options: "-k=D -m=D --base-url=D --markers -x,--exitfirst --fixtures --funcargs --fixtures-per-test --pdb --trace --capture=D -s --runxfail --lf,--last-failed \
+    options: "-k=D -m=D --base-url=D --splits=D --group=D --markers -x,--exitfirst --fixtures --funcargs --fixtures-per-test --pdb --trace --capture=D -s --runxfail --lf,--last-failed \
         --ff,--failed-first --nf,--new-first --cache-show=?D --cache-clear --lfnf,--last-failed-no-failures=D --sw,--stepwise --sw-skip,--stepwise-skip \
         --durations=D --durations-min=D -v,--verbose --no-header --no-summary -q,--quiet --verbosity=D -r=D --disable-warnings,--disable-pytest-warnings \
         -l,--showlocals --no-showlocals --tb=D --xfail-tb --show-capture=D --full-trace --color=D --code-highlight=D --junit-xml,--junitxml=W --html=W --self-contained-html --benchmark-json=W --alluredir=O \
@@ -15,7 +15,7 @@ const PYTEST: Table = Table {
         --doctest-report=D --doctest-glob={*.md|*.rst|*.txt|*.py|test*.txt|test*.md|test*.rst|README*} --doctest-ignore-import-errors --doctest-continue-on-failure --setup-only --setup-show --setup-plan --version -V \
         -h,--help --log-level=D --log-format=D --log-cli-level=D --log-file=W -n,--numprocesses=D --dist=D --cov=?V --cov-report=D --cov-fail-under=D \
         --no-cov --cov-branch --cov-append --cov-context=D --cov-config={.coveragerc|pyproject.toml|setup.cfg|tox.ini} --no-cov-on-fail --cov-reset --forked --looponfail --random-order --randomly-seed=D --snapshot-update --timeout-method=D --only-rerun=D --reruns-delay=D --sugar --no-sugar --last-failed-no-failures=D --stepwise-reset --force-sugar --create-db --reuse-db --nomigrations --no-migrations --ds=M --benchmark-disable --memray --maxprocesses=D --max-worker-restart=D -d --hypothesis-seed=D --hypothesis-show-statistics --hypothesis-profile=N --log-cli-format=D --log-date-format=D --no-fold-skipped --force-short-summary --doctest-plus --mypy --ruff --flake8 --run-slow --runslow --timeout=D --reruns=D --benchmark-skip --benchmark-only --asyncio-mode=D \
-        ~-p={no:*|xdist|pytest_cov|pytest_asyncio|pytest_mock|pytest_timeout|pytest_randomly|randomly|terminal|cacheprovider} !--pastebin=P !-c,--config-file=R !-o,--override-ini=P !--rootdir=L !--confcutdir=L !--basetemp=W !--debug=?W !--pdbcls=P",
+        ~-p={no:*|xdist|pytest_cov|pytest_asyncio|pytest_mock|pytest_timeout|pytest_randomly|randomly|terminal|cacheprovider} !--pastebin=P !-c,--config-file=R -o,--override-ini={junit_family=xunit1|junit_family=xunit2|junit_family=legacy|log_cli=true|log_cli=false|log_cli=1|log_cli=0|addopts=|xfail_strict=true|junit_logging=all|log_cli_level=DEBUG|log_cli_level=INFO|console_output_style=*} !--rootdir=L !--confcutdir=L !--basetemp=W !--debug=?W !--pdbcls=P",
     operands: Operands::Inside,
     writes_nothing: false,
     special: Some(pytest),

@@ -160,7 +160,9 @@ fn cargo(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     let rest: Vec<Word> = call.operands.clone();
     let first_end = call.dashes;
-    let mut seen = Vec::new();
+    let verb = call.name.rsplit(' ').next().unwrap_or_default().to_owned();
+    let nests = NESTED.iter().any(|(subcommand, _)| *subcommand == verb);
+    let mut seen: Vec<Word> = Vec::new();
     // A nested subcommand (`cargo nextest run`) or a filter, then options again.
     let mut pending = rest.as_slice();
     while let Some((word, more)) = pending.split_first() {
@@ -172,6 +174,15 @@ fn cargo(call: &mut Call<'_>) -> Result<(), Denial> {
         }
         if !word.literal {
             return Err(call.deny("a word of it is not known"));
+        }
+        // The first word that is not cargo's, and all behind it, are the program's.
+        let runs = if nests { seen.first().map_or("", |word| &word.text) } else { &verb };
+        if matches!(runs, "run" | "r") && verb != "nextest" {
+            let own = first_end.map_or(pending.len(), |end| end - seen.len()).min(pending.len());
+            return call.all_passed(&pending[..own]);
+        }
+        if matches!(runs, "test" | "t" | "bench") {
+            call.all_passed(std::slice::from_ref(word))?;
         }
         seen.push(word.clone());
         call.operands.clear();

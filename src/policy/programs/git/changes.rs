@@ -77,7 +77,7 @@ const SHOWN: &str = "user.name user.email init.defaultbranch remote.fetch branch
     tag.gpgsign diff.renames core.bare core.filemode core.autocrlf core.eol core.safecrlf \
     core.ignorecase core.quotepath core.symlinks core.abbrev core.commentchar core.editor core.pager core.excludesfile core.attributesfile \
     core.hookspath core.worktree core.longpaths core.precomposeunicode core.logallrefupdates core.repositoryformatversion core.untrackedcache \
-    core.fsmonitor core.sparsecheckout";
+    core.fsmonitor core.sparsecheckout safe.directory";
 
 pub(super) fn config(call: &mut Call<'_>) -> Result<(), Denial> {
     if !call.everyday {
