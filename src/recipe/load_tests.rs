@@ -237,7 +237,7 @@ fn r011_and_r012_schema_and_name() {
         let found = errors(&format!("{HEAD}prompt: p\noutput: {{kind: json, schema: {schema}}}\n"));
         assert!(found.contains("R011") && found.contains(part), "{found}");
     }
-    let names = "{type: object, properties: {requird: {type: string, nullable: true}}, required: [requird], x-of: a}";
+    let names = "{type: object, properties: {requird: {type: string, nullable: true}}, required: [requird], x-of: a, note: b, time: c}";
     warnings(&format!("{HEAD}prompt: p\noutput: {{kind: json, schema: {names}}}\n"));
     insta::assert_snapshot!(errors("recipe: 1\nname: other\ndescription: d\nprompt: p\n"), @r"
     r.yaml:2:7: R012: the name is `other` and the file is `r`

@@ -2,8 +2,6 @@
 
 use serde_json::Value;
 
-use crate::base::document::yaml::nearest;
-
 /// What is wrong with a schema of an answer.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
@@ -65,8 +63,10 @@ fn misspelt(schema: &Value) -> Option<SchemaError> {
                 return misspelt(value);
             }
             let is_known = is_of(PLAIN, key) || key.starts_with(['$', '_']) || key.starts_with("x-");
-            let all = [PLAIN, OF_SCHEMAS, OF_NAMED].into_iter().flat_map(str::split_whitespace);
-            let meant = nearest(key, all).filter(|_| !is_known)?;
+            let mut all = [PLAIN, OF_SCHEMAS, OF_NAMED].into_iter().flat_map(str::split_whitespace);
+            // People add keys of their own: only what is one or two letters away is a mistake, and not of `not` or `if`.
+            let is_near = |word: &&str| word.len() > 3 && strsim::osa_distance(key, word) <= 1 + word.len() / 8;
+            let meant = all.find(is_near).filter(|_| !is_known)?;
             Some(SchemaError::Misspelt { keyword: keyword.clone(), meant })
         }),
         Value::Array(schemas) => schemas.iter().find_map(misspelt),
