@@ -228,10 +228,18 @@ impl FilePatch {
         self.old_mode.is_some() && self.new_mode.is_some() && self.old_mode != self.new_mode
     }
 
-    /// Tells whether this part is text of which no old line ends with `\r\n`: git compares it with what it stores.
-    pub fn has_line_ends_of_git(&self) -> bool {
-        let Body::Text(hunks) = &self.body else { return false };
-        !hunks.iter().flat_map(|hunk| &hunk.old).any(|line| line.ends_with(b"\r\n"))
+    /// Tells whether git applies this part to what it stores of a file of the work tree: no old line ends with `\r\n`,
+    /// and the content before is not named as that of the work tree.
+    pub fn has_line_ends_of_git(&self, tree: &Entry, format: ObjectFormat) -> bool {
+        match &self.body {
+            Body::Text(hunks) => !hunks.iter().flat_map(|hunk| &hunk.old).any(|line| line.ends_with(b"\r\n")),
+            Body::Same => self.takes_from_elsewhere(),
+            Body::Literal(_) | Body::Delta(_) => self
+                .old_object
+                .as_ref()
+                .filter(|_| self.old.is_some())
+                .is_none_or(|object| tree.content().is_none_or(|content| *object != format.blob(content))),
+        }
     }
 
     /// Says why the patch does not fit this file.

@@ -238,7 +238,7 @@ impl Proposal {
         let patch = self.parsed()?;
         let conversions = conversions(&patch, &look, site)?;
         let settle = |file: &FilePatch, tree: &Entry, first: First| {
-            let has_ends = file.has_line_ends_of_git();
+            let has_ends = file.has_line_ends_of_git(tree, format_of(site));
             let is_converted = |conversions: &Conversions<'_>, name: &RelPath| {
                 conversions.covers(name.as_bytes()) || has_ends && conversions.covers_ends(name.as_bytes())
             };
@@ -381,14 +381,17 @@ fn conversions<'s>(
     let names = patch.files.iter().flat_map(|file| [&file.old, &file.new]).flatten();
     // An unreadable file is refused when its part is applied.
     let found: Vec<(&RelPath, Entry)> = names.filter_map(|name| Some((name, look(name).ok()?))).collect();
-    let contents = found.iter().filter_map(|(name, entry)| Some((name.as_bytes().to_vec(), entry.content()?)));
-    let has_ends = |entry: &Entry| match entry {
-        Entry::Absent => true,
-        Entry::File { content, .. } => content.windows(2).any(|ends| ends == b"\r\n"),
-        Entry::Link { .. } => false,
+    // Lines that end with `\n` alone stay so, whatever git would make of them.
+    let has_ends = |entry: &Entry| {
+        let content = entry.content().unwrap_or_default();
+        !content.contains(&b'\n') || content.windows(2).any(|ends| ends == b"\r\n")
     };
-    let ends = found.iter().filter(|(_, entry)| has_ends(entry)).map(|(name, _)| name.as_bytes().to_vec()).collect();
-    Conversions::of(repository, contents, &ends).map(Some).map_err(|error| from_repository(&error))
+    let named = |(name, _): &(&RelPath, Entry)| name.as_bytes().to_vec();
+    let names = found.iter().map(named).collect();
+    let mut conversions =
+        Conversions::with_line_ends(repository, &names).map_err(|error| from_repository(&error))?;
+    conversions.only_line_ends_of(&found.iter().filter(|(_, entry)| has_ends(entry)).map(named).collect());
+    Ok(Some(conversions))
 }
 
 fn unfit(refused: &[PatchError]) -> DeliverError {
