@@ -242,6 +242,13 @@ impl FilePatch {
         }
     }
 
+    /// Tells whether this part of a plain diff makes its file where there is none: its only hunk has no old line.
+    fn may_create(&self) -> bool {
+        let Body::Text(hunks) = &self.body else { return false };
+        let is_plain = self.old_object.is_none() && self.old_mode.is_none() && self.old == self.new;
+        is_plain && matches!(hunks.as_slice(), [hunk] if hunk.old.is_empty() && hunk.start == 0)
+    }
+
     /// Says why the patch does not fit this file.
     pub fn mismatch(&self, reason: impl Into<String>) -> PatchError {
         let path = self.old.as_ref().or(self.new.as_ref()).cloned().unwrap_or_default();
@@ -271,12 +278,12 @@ impl FilePatch {
 
     fn after(&self, before: &Entry, format: ObjectFormat, apply_hunks: &ApplyHunks<'_>) -> Result<Entry, PatchError> {
         let (content, was_link, was_executable): (&[u8], bool, bool) = match before {
-            Entry::Absent if self.old.is_some() => return Err(self.mismatch("no such file")),
+            Entry::Absent if self.old.is_some() && !self.may_create() => return Err(self.mismatch("no such file")),
             Entry::Absent => (b"", false, false),
             Entry::File { content, executable } => (content, false, *executable),
             Entry::Link { target } => (target, true, false),
         };
-        if self.old.is_some() {
+        if self.old.is_some() && *before != Entry::Absent {
             let names_link = self.old_mode.as_deref().map(|mode| mode == "120000");
             if names_link.is_some_and(|names_link| names_link != was_link) {
                 return Err(self.mismatch("it is of another type"));

@@ -30,6 +30,8 @@ pub struct Proposal {
     pub base: Option<String>,
     /// The digests of the files before, where a result names them.
     pub befores: BTreeMap<String, Option<String>>,
+    /// The digests of the files after, where a result names them.
+    afters: BTreeMap<String, String>,
     /// The commands of the checks that the run made, each once.
     pub checks: Vec<String>,
     /// The hunks to apply; `None`: all of them.
@@ -88,10 +90,10 @@ impl Proposal {
                     return Err(damaged("the digest of the patch differs from that in the result"));
                 }
                 let files = changes.get("files").and_then(Value::as_array).into_iter().flatten();
-                let befores = files.filter_map(|file| {
-                    let digest = file.get("sha256_before").and_then(Value::as_str).map(str::to_owned);
-                    Some((file.get("path")?.as_str()?.to_owned(), digest))
-                });
+                let text_of = |file: &Value, key: &str| file.get(key).and_then(Value::as_str).map(str::to_owned);
+                let digests =
+                    |key| files.clone().filter_map(move |file| Some((text_of(file, "path")?, text_of(file, key))));
+                let afters = digests("sha256_after").filter_map(|(path, digest)| Some((path, digest?))).collect();
                 let checks = result.get("verify").and_then(Value::as_array).into_iter().flatten();
                 let mut checks: Vec<String> =
                     checks.filter_map(|check| Some(check.get("command")?.as_str()?.to_owned())).collect();
@@ -100,7 +102,8 @@ impl Proposal {
                 Proposal {
                     patch,
                     base: text("base").map(str::to_owned),
-                    befores: befores.collect(),
+                    befores: digests("sha256_before").collect(),
+                    afters,
                     checks,
                     chosen: None,
                 }
@@ -252,10 +255,11 @@ impl Proposal {
             };
             let found = Found { tree, kept: convert(&file.old, tree, false)? };
             let after = settle(file, &found, first)?;
-            match after == found.kept && file.old == file.new {
-                true => Ok(tree.clone()),
-                false => convert(&file.new, &after, true),
-            }
+            let written = match after == found.kept && file.old == file.new {
+                true => tree.clone(),
+                false => convert(&file.new, &after, true)?,
+            };
+            self.as_made(file, tree, first, [written, after], format_of(site))
         };
         let by_name = patch.apply_by(&look, &settle, there).map_err(|refused| unfit(&refused))?;
         let mut changes = ChangeSet::default();
@@ -277,6 +281,32 @@ impl Proposal {
             }
         }
         Ok(changes)
+    }
+
+    /// Returns the first of these contents; but where a result names the digest of the new one, and the old one is what
+    /// its run found, the one with that digest.
+    fn as_made(
+        &self,
+        file: &FilePatch,
+        tree: &Entry,
+        first: First,
+        [written, as_patched]: [Entry; 2],
+        format: ObjectFormat,
+    ) -> Result<Entry, PatchError> {
+        let digest = |entry: &Entry| (*entry != Entry::Absent).then(|| sha256(diff::text_of(entry)));
+        let name =
+            |path: &Option<RelPath>| path.as_ref().map(|path| String::from_utf8_lossy(path.as_bytes()).into_owned());
+        let is_as_found = match name(&file.old) {
+            Some(old) => first == First::Yes && self.befores.get(&old).is_some_and(|named| *named == digest(tree)),
+            None => true,
+        };
+        let after = name(&file.new).and_then(|name| self.afters.get(&name));
+        let Some(named) = after.filter(|_| is_as_found && self.chosen.is_none()) else { return Ok(written) };
+        let as_it_is = file.exactly(tree, format).ok();
+        let mut contents = [written, as_patched].into_iter().chain(as_it_is);
+        contents.find(|content| digest(content).as_ref() == Some(named)).ok_or_else(|| {
+            file.mismatch("its new content would not be the one that the run made; see which attributes and settings of git convert it")
+        })
     }
 
     fn exactly(
@@ -388,8 +418,7 @@ fn conversions<'s>(
     };
     let named = |(name, _): &(&RelPath, Entry)| name.as_bytes().to_vec();
     let names = found.iter().map(named).collect();
-    let mut conversions =
-        Conversions::with_line_ends(repository, &names).map_err(|error| from_repository(&error))?;
+    let mut conversions = Conversions::with_line_ends(repository, &names).map_err(|error| from_repository(&error))?;
     conversions.only_line_ends_of(&found.iter().filter(|(_, entry)| has_ends(entry)).map(named).collect());
     Ok(Some(conversions))
 }
