@@ -247,10 +247,12 @@ impl Proposal {
             };
             let convert = |name: &Option<RelPath>, entry: &Entry, out: bool| match (&conversions, name) {
                 (Some(conversions), Some(name)) if is_converted(conversions, name) => match out {
-                    false => conversions.kept(name.as_bytes(), entry),
-                    true => conversions.checked_out(name.as_bytes(), entry),
-                }
-                .map_err(|error| file.mismatch(error.to_string())),
+                    // A content that is not in its declared encoding is compared as it is, as git does.
+                    false => Ok(conversions.kept(name.as_bytes(), entry).unwrap_or_else(|_| entry.clone())),
+                    true => conversions
+                        .checked_out(name.as_bytes(), entry)
+                        .map_err(|error| file.mismatch(error.to_string())),
+                },
                 _ => Ok(entry.clone()),
             };
             let found = Found { tree, kept: convert(&file.old, tree, false)? };
@@ -259,7 +261,12 @@ impl Proposal {
                 true => tree.clone(),
                 false => convert(&file.new, &after, true)?,
             };
-            self.as_made(file, tree, first, [written, after], format_of(site))
+            let expands = |name: &RelPath| conversions.as_ref().is_some_and(|all| all.expands_id(name.as_bytes()));
+            match file.new.as_ref().is_some_and(expands) {
+                // An expanded `$Id` names the stored content, which no run knows.
+                true => Ok(written),
+                false => self.as_made(file, tree, first, [written, after], format_of(site)),
+            }
         };
         let by_name = patch.apply_by(&look, &settle, there).map_err(|refused| unfit(&refused))?;
         let mut changes = ChangeSet::default();

@@ -17,14 +17,23 @@ use crate::marked::Marked;
 /// The files of one change that are converted, and a git that converts them.
 pub struct Conversions<'r> {
     repository: &'r Repository,
-    /// Those that git converts, and whether that changes more than an `$Id`.
-    names: BTreeMap<Vec<u8>, bool>,
+    /// Those that git converts.
+    names: BTreeMap<Vec<u8>, How>,
     /// Those with other line ends, which are converted here.
     ends: BTreeMap<Vec<u8>, LineEnds>,
     /// Those of which Git LFS keeps the bytes.
     in_lfs: BTreeSet<Vec<u8>>,
     /// With a private object store, removed with the directory.
     git: Option<(Git, Marked)>,
+}
+
+/// How git converts a file.
+#[derive(Clone, Copy)]
+struct How {
+    /// It has another encoding in the work tree.
+    is_encoded: bool,
+    /// An `$Id` in it is expanded.
+    has_id: bool,
 }
 
 impl<'r> Conversions<'r> {
@@ -59,8 +68,9 @@ impl<'r> Conversions<'r> {
         for file in words.chunks_exact(3 * attributes.len()) {
             let name = file[0].to_vec();
             let is_encoded = ![&b"unspecified"[..], b"unset", b"set"].contains(&file[5]);
-            if is_encoded || file[2] == b"set" {
-                conversions.names.insert(name.clone(), is_encoded);
+            let has_id = file[2] == b"set";
+            if is_encoded || has_id {
+                conversions.names.insert(name.clone(), How { is_encoded, has_id });
             }
             let how = settings.as_ref().and_then(|settings| LineEnds::of(file[8], file[11], file[14], settings));
             conversions.ends.extend(how.map(|how| (name.clone(), how)));
@@ -95,6 +105,11 @@ impl<'r> Conversions<'r> {
         self.ends.contains_key(name)
     }
 
+    /// Tells whether git expands each `$Id` of a file, by its name in the repository.
+    pub fn expands_id(&self, name: &[u8]) -> bool {
+        self.names.get(name).is_some_and(|how| how.has_id)
+    }
+
     /// Tells whether Git LFS keeps the bytes of a file, by its name in the repository: then git stores a pointer.
     pub fn is_in_lfs(&self, name: &[u8]) -> bool {
         self.in_lfs.contains(name)
@@ -127,7 +142,7 @@ impl<'r> Conversions<'r> {
     ) -> Result<Entry, RepositoryError> {
         let Entry::File { content, executable } = entry else { return Ok(entry.clone()) };
         let has_id = || content.windows(3).any(|part| part == b"$Id");
-        let by_git = self.names.get(name).is_some_and(|is_encoded| *is_encoded || has_id());
+        let by_git = self.names.get(name).is_some_and(|how| how.is_encoded || has_id());
         let content = match (&self.git, self.ends.get(name)) {
             (Some((git, _)), _) if by_git => convert(git, content)?,
             (_, Some(how)) => ends(*how, content),
