@@ -58,11 +58,11 @@ fn what_a_patch_brings_is_encoded_whatever_was_there_before() {
     assert_as_git(&make, &patch_of(&make, &files, &[]), &["a.t", "new.t", "new.u"]);
     // What was there may be in another encoding.
     let make = || {
-        let project = Project::new().file("a.u", "1\n2\n3\n4\n").git();
+        let project = Project::new().file("a.u", "1\n2\n3\n44\n").git();
         fs::write(project.root().join(".gitattributes"), "*.u working-tree-encoding=UTF-16LE\n").unwrap();
         project
     };
-    let patch = b"diff --git a/a.u b/a.u\n--- a/a.u\n+++ b/a.u\n@@ -1,4 +1,4 @@\n 1\n-2\n+two\n 3\n 4\n";
+    let patch = b"diff --git a/a.u b/a.u\n--- a/a.u\n+++ b/a.u\n@@ -1,4 +1,4 @@\n 1\n-2\n+two\n 3\n 44\n";
     assert_as_git(&make, patch, &["a.u"]);
     let make = with("*.t ident\n", "a.t", b"a\n");
     assert_as_git(&make, &patch_of(&make, &[("a.t", Some(b"a\n$Id$\n"))], &[]), &["a.t"]);

@@ -224,7 +224,7 @@ impl Proposal {
         &self,
         earlier: &ChangeSet,
         site: &Site<'_>,
-        settle: &dyn Fn(&FilePatch, &Found<'_>, First) -> Result<Entry, PatchError>,
+        settle: &Settle<'_>,
         there: &dyn Fn(&FilePatch, &Entry, &Entry) -> Result<(), PatchError>,
     ) -> Result<ChangeSet, DeliverError> {
         let prefix = prefix_of(site);
@@ -241,32 +241,7 @@ impl Proposal {
         let patch = self.parsed()?;
         let conversions = conversions(&patch, &look, site)?;
         let settle = |file: &FilePatch, tree: &Entry, first: First| {
-            let has_ends = file.has_line_ends_of_git(tree, format_of(site));
-            let is_converted = |conversions: &Conversions<'_>, name: &RelPath| {
-                conversions.covers(name.as_bytes()) || has_ends && conversions.covers_ends(name.as_bytes())
-            };
-            let convert = |name: &Option<RelPath>, entry: &Entry, out: bool| match (&conversions, name) {
-                (Some(conversions), Some(name)) if is_converted(conversions, name) => match out {
-                    // A content that is not in its declared encoding is compared as it is, as git does.
-                    false => Ok(conversions.kept(name.as_bytes(), entry).unwrap_or_else(|_| entry.clone())),
-                    true => conversions
-                        .checked_out(name.as_bytes(), entry)
-                        .map_err(|error| file.mismatch(error.to_string())),
-                },
-                _ => Ok(entry.clone()),
-            };
-            let found = Found { tree, kept: convert(&file.old, tree, false)? };
-            let after = settle(file, &found, first)?;
-            let written = match after == found.kept && file.old == file.new {
-                true => tree.clone(),
-                false => convert(&file.new, &after, true)?,
-            };
-            let expands = |name: &RelPath| conversions.as_ref().is_some_and(|all| all.expands_id(name.as_bytes()));
-            match file.new.as_ref().is_some_and(expands) {
-                // An expanded `$Id` names the stored content, which no run knows.
-                true => Ok(written),
-                false => self.as_made(file, tree, first, [written, after], format_of(site)),
-            }
+            self.written((file, tree, first), conversions.as_ref(), site, settle)
         };
         let by_name = patch.apply_by(&look, &settle, there).map_err(|refused| unfit(&refused))?;
         let mut changes = ChangeSet::default();
@@ -288,6 +263,42 @@ impl Proposal {
             }
         }
         Ok(changes)
+    }
+
+    /// Returns a file as `settle` makes it, with the bytes of the work tree.
+    fn written(
+        &self,
+        (file, tree, first): (&FilePatch, &Entry, First),
+        conversions: Option<&Conversions<'_>>,
+        site: &Site<'_>,
+        settle: &Settle<'_>,
+    ) -> Result<Entry, PatchError> {
+        let has_ends = file.has_line_ends_of_git(tree, format_of(site));
+        let is_converted = |conversions: &Conversions<'_>, name: &RelPath| {
+            conversions.covers(name.as_bytes()) || has_ends && conversions.covers_ends(name.as_bytes())
+        };
+        let convert = |name: &Option<RelPath>, entry: &Entry, out: bool| match (conversions, name) {
+            (Some(conversions), Some(name)) if is_converted(conversions, name) => match out {
+                // A content that is not in its declared encoding is compared as it is, as git does.
+                false => Ok(conversions.kept(name.as_bytes(), entry).unwrap_or_else(|_| entry.clone())),
+                true => {
+                    conversions.checked_out(name.as_bytes(), entry).map_err(|error| file.mismatch(error.to_string()))
+                }
+            },
+            _ => Ok(entry.clone()),
+        };
+        let found = Found { tree, kept: convert(&file.old, tree, false)? };
+        let after = settle(file, &found, first)?;
+        let written = match after == found.kept && file.old == file.new {
+            true => tree.clone(),
+            false => convert(&file.new, &after, true)?,
+        };
+        let expands = |name: &RelPath| conversions.is_some_and(|all| all.expands_id(name.as_bytes()));
+        match file.new.as_ref().is_some_and(expands) {
+            // An expanded `$Id` names the stored content, which no run knows.
+            true => Ok(written),
+            false => self.as_made(file, tree, first, [written, after], format_of(site)),
+        }
     }
 
     /// Returns the first of these contents; but where a result names the digest of the new one, and the old one is what
@@ -399,6 +410,9 @@ impl Proposal {
         })
     }
 }
+
+/// Applies a part of a patch to what git stores of its file.
+type Settle<'a> = dyn Fn(&FilePatch, &Found<'_>, First) -> Result<Entry, PatchError> + 'a;
 
 /// A file that a patch is for.
 struct Found<'a> {
