@@ -1,5 +1,7 @@
 //! Writes the contents of a commit as objects, all by one process.
 
+#![expect(clippy::disallowed_methods, reason = "contents wait in a temporary directory here")]
+
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
