@@ -24,6 +24,7 @@ mod change_modes;
 mod checkout_files;
 mod command_layer;
 mod context;
+mod converted_files;
 mod docs;
 mod drop_in;
 mod endings;

@@ -190,6 +190,7 @@ impl<'a> Reader<'a> {
 
     fn traditional_file(&mut self) -> Result<FilePatch, PatchError> {
         let line = self.at;
+        let [was_absent, is_absent] = [line, line + 1].map(|at| self.lines.get(at).is_some_and(|line| has_epoch(line)));
         let (mut old, mut new) = self.sides()?;
         let mut also_named = None;
         match (&old, &new) {
@@ -203,6 +204,9 @@ impl<'a> Reader<'a> {
             (Some(_), Some(_)) => also_named = std::mem::replace(&mut old, new.clone()),
             (None, Some(_)) | (Some(_), None) => {}
         }
+        let has_both = old.is_some() && new.is_some();
+        old = old.filter(|_| !has_both || !was_absent);
+        new = new.filter(|_| !has_both || was_absent || !is_absent);
         let body = Body::Text(self.hunks()?);
         let new_mode = old.is_none().then(|| "100644".to_owned());
         Ok(FilePatch { old, new, also_named, old_mode: None, new_mode, keeps_old: false, old_object: None, body })
@@ -356,6 +360,13 @@ fn span(text: &str) -> Option<(usize, usize)> {
     Some((start.parse().ok()?, length.parse().ok()?))
 }
 
+/// Tells whether the time stamp of a name is the epoch, in any zone: `diff -N` says so that the file is not there.
+fn has_epoch(line: &[u8]) -> bool {
+    let stamp = line.rsplit(|byte| *byte == b'\t').next().map(text).unwrap_or_default();
+    let read = |zone: &str| jiff::Timestamp::strptime(format!("%Y-%m-%d %H:%M:%S%.f {zone}"), &stamp);
+    [read("%z"), read("%:z")].into_iter().flatten().any(|time| time == jiff::Timestamp::UNIX_EPOCH)
+}
+
 /// Drops `a/` or `b/`.
 fn strip_first(name: &[u8]) -> Option<&[u8]> {
     let slash = name.iter().position(|byte| *byte == b'/')?;
@@ -389,5 +400,24 @@ mod tests {
         let text = b"diff --git a/n b/n\r\nnew file mode 100644\r\nindex 0000000..ce01362\r\n--- /dev/null\r\n+++ b/n\r\n@@ -0,0 +1 @@\r\n+hello\r\n";
         let patch = Patch::parse(text).unwrap();
         assert_eq!(patch.files[0].new, RelPath::new("n"));
+    }
+
+    #[test]
+    fn a_time_stamp_of_the_epoch_in_any_zone_says_that_a_file_is_not_there() {
+        let sides = |old: &str, new: &str| {
+            let text = format!("--- a/n\t{old}\n+++ b/n\t{new}\n@@ -1 +1 @@\n-1\n+2\n");
+            let patch = Patch::parse(text.as_bytes()).unwrap();
+            (patch.files[0].old.is_some(), patch.files[0].new.is_some())
+        };
+        let now = "2026-11-29 14:19:59.881623974 +0000";
+        for epoch in
+            ["1970-01-01 00:00:00 +0000", "1970-01-01 01:00:00.000000000 +0100", "1969-12-31 16:30:00.0 -07:30"]
+        {
+            assert_eq!(sides(epoch, now), (false, true), "{epoch}");
+            assert_eq!(sides(now, epoch), (true, false), "{epoch}");
+        }
+        for other in ["1970-01-01 00:00:00.000000001 +0000", "1970-01-01 00:00:00 +0100", "1970-01-01", "", now] {
+            assert_eq!(sides(other, other), (true, true), "{other}");
+        }
     }
 }

@@ -228,10 +228,25 @@ impl FilePatch {
         self.old_mode.is_some() && self.new_mode.is_some() && self.old_mode != self.new_mode
     }
 
-    /// Tells whether this part is text of which no old line ends with `\r\n`: git compares it with what it stores.
-    pub fn has_line_ends_of_git(&self) -> bool {
+    /// Tells whether git applies this part to what it stores of a file of the work tree: no old line ends with `\r\n`,
+    /// and the content before is not named as that of the work tree.
+    pub fn has_line_ends_of_git(&self, tree: &Entry, format: ObjectFormat) -> bool {
+        match &self.body {
+            Body::Text(hunks) => !hunks.iter().flat_map(|hunk| &hunk.old).any(|line| line.ends_with(b"\r\n")),
+            Body::Same => self.takes_from_elsewhere(),
+            Body::Literal(_) | Body::Delta(_) => self
+                .old_object
+                .as_ref()
+                .filter(|_| self.old.is_some())
+                .is_none_or(|object| tree.content().is_none_or(|content| *object != format.blob(content))),
+        }
+    }
+
+    /// Tells whether this part of a plain diff makes its file where there is none: its only hunk has no old line.
+    fn may_create(&self) -> bool {
         let Body::Text(hunks) = &self.body else { return false };
-        !hunks.iter().flat_map(|hunk| &hunk.old).any(|line| line.ends_with(b"\r\n"))
+        let is_plain = self.old_object.is_none() && self.old_mode.is_none() && self.old == self.new;
+        is_plain && matches!(hunks.as_slice(), [hunk] if hunk.old.is_empty() && hunk.start == 0)
     }
 
     /// Says why the patch does not fit this file.
@@ -263,12 +278,12 @@ impl FilePatch {
 
     fn after(&self, before: &Entry, format: ObjectFormat, apply_hunks: &ApplyHunks<'_>) -> Result<Entry, PatchError> {
         let (content, was_link, was_executable): (&[u8], bool, bool) = match before {
-            Entry::Absent if self.old.is_some() => return Err(self.mismatch("no such file")),
+            Entry::Absent if self.old.is_some() && !self.may_create() => return Err(self.mismatch("no such file")),
             Entry::Absent => (b"", false, false),
             Entry::File { content, executable } => (content, false, *executable),
             Entry::Link { target } => (target, true, false),
         };
-        if self.old.is_some() {
+        if self.old.is_some() && *before != Entry::Absent {
             let names_link = self.old_mode.as_deref().map(|mode| mode == "120000");
             if names_link.is_some_and(|names_link| names_link != was_link) {
                 return Err(self.mismatch("it is of another type"));

@@ -17,12 +17,14 @@ use super::references::{
 use super::seen;
 use crate::change::patch::{mode, name_in_repository};
 use crate::change::{ChangeSet, Entry, diff};
+use crate::git::attributes::Conversions;
 use crate::git::ownership::link_out;
 use crate::git::repository::Repository;
 use crate::git::signing::Signing;
 use crate::git::{Git, GitError};
 use crate::workspace::steps::Steps;
 use crate::workspace::temporary::Temporary;
+use objects::{Object, Objects};
 
 /// Checks the requirements of a commit: a repository with a work tree, an identity, a free name.
 pub(super) fn preflight(branch: Option<&String>, order: &DeliveryRequest, site: &Site<'_>) -> Result<(), DeliverError> {
@@ -310,7 +312,7 @@ fn prepare(changes: &ChangeSet, order: &DeliveryRequest, repository: &Repository
     }
     git.run(&["read-tree", base.as_deref().unwrap_or("--empty")], b"").map_err(failed)?;
     let changes = seen::with_kept_modes(changes, repository).map_err(|error| from_repository(&error))?;
-    let (index_info_before, index_info) = index_lines(&changes, repository, &git, &unfiltered)?;
+    let (index_info_before, index_info) = index_lines(&changes, repository, &unfiltered, scratch.path())?;
     fill_index(&git, &index_info)?;
     let tree = git.line(&["write-tree"], b"").map_err(failed)?;
     written::require_change(&git, base.as_deref(), &tree, &index_info)?;
@@ -331,33 +333,43 @@ fn index_lines(
     changes: &ChangeSet,
     repository: &Repository,
     git: &Git,
-    unfiltered: &Git,
+    scratch: &Path,
 ) -> Result<(Vec<u8>, Vec<u8>), DeliverError> {
-    let (mut index_info, mut index_info_before) = (Vec::new(), Vec::new());
-    let zero = repository.format.zero();
-    for (path, change) in changes.iter() {
-        let name = name_in_repository(&repository.prefix, path);
-        for (entry, info) in [(&change.before, &mut index_info_before), (&change.after, &mut index_info)] {
-            let content = diff::text_of(entry);
-            let object = match entry {
-                Entry::Absent => zero.clone(),
-                Entry::File { .. } => {
-                    repository.blob_by(unfiltered, &name, content, true).map_err(|error| from_repository(&error))?
-                }
-                Entry::Link { .. } => {
-                    git.line(&["hash-object", "-w", "--stdin", "--no-filters"], content).map_err(failed)?
-                }
-            };
-            let line = [format!("{} {object}\t", mode(entry).unwrap_or("0")).as_bytes(), &name, b"\0"].concat();
-            // Deletions first: they may make room for new entries.
+    let names: Vec<Vec<u8>> = changes.iter().map(|(path, _)| name_in_repository(&repository.prefix, path)).collect();
+    let conversions = Conversions::with_line_ends(repository, &names.iter().cloned().collect());
+    let conversions = conversions.map_err(|error| from_repository(&error))?;
+    let mut objects = Objects::new(git, scratch).map_err(|error| DeliverError::io("a temporary directory", &error))?;
+    let mut lines = Vec::new();
+    for ((_, change), name) in changes.iter().zip(&names) {
+        let mut kept = |entry: &Entry| -> Result<Object, DeliverError> {
             if *entry == Entry::Absent {
-                info.splice(0..0, line);
-            } else {
-                info.extend(line);
+                return Ok(Object::Known(repository.format.zero()));
             }
-        }
+            if conversions.is_in_lfs(name) && matches!(entry, Entry::File { .. }) {
+                let object = repository.blob_by(git, name, diff::text_of(entry), true);
+                return object.map(Object::Known).map_err(|error| from_repository(&error));
+            }
+            let kept = conversions.kept(name, entry).map_err(|error| from_repository(&error))?;
+            objects.add(diff::text_of(&kept)).map_err(|error| DeliverError::io("a temporary file", &error))
+        };
+        lines.push([(&change.before, kept(&change.before)?), (&change.after, kept(&change.after)?)]);
     }
-    Ok((index_info_before, index_info))
+    let written = objects.write().map_err(failed)?;
+    // Deletions first: they may make room for new entries.
+    let info = |side: usize| -> Vec<u8> {
+        let (gone, there): (Vec<_>, Vec<_>) =
+            lines.iter().zip(&names).partition(|(line, _)| *line[side].0 == Entry::Absent);
+        let all = gone.into_iter().chain(there).map(|(line, name)| {
+            let (entry, object) = &line[side];
+            let object = match object {
+                Object::Known(object) => object,
+                Object::Written(number) => &written[*number],
+            };
+            [format!("{} {object}\t", mode(entry).unwrap_or("0")).as_bytes(), name, b"\0"].concat()
+        });
+        all.flatten().collect()
+    };
+    Ok((info(0), info(1)))
 }
 
 /// Returns git configured for this commit, the option of `commit-tree` if it is signed, and what the repository says
@@ -401,6 +413,7 @@ fn quoted_list_entry(path: &Path) -> OsString {
     OsString::from_vec(quoted)
 }
 
+mod objects;
 mod written;
 
 #[cfg(test)]

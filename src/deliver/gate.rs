@@ -24,21 +24,48 @@ pub struct Gate<'a> {
     /// Names the call that made a path's change.
     pub made_by: &'a dyn Fn(&RelPath) -> Option<String>,
     /// Maximum files.
-    pub max_files: Option<usize>,
+    pub max_files: Option<Cap>,
     /// Maximum bytes of the patch.
-    pub max_patch_bytes: Option<usize>,
+    pub max_patch_bytes: Option<Cap>,
+}
+
+/// A limit of a whole change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cap {
+    /// So many at most.
+    pub most: usize,
+    /// The key or option to raise.
+    pub by: &'static str,
+}
+
+impl Cap {
+    /// Takes the lower one of an option's and the policy's value, each given with its name.
+    pub fn lower(option: (Option<u64>, &'static str), policy: (u64, &'static str)) -> Cap {
+        let (most, by) = match option {
+            (Some(most), name) if most < policy.0 => (most, name),
+            _ => policy,
+        };
+        Cap { most: usize::try_from(most).unwrap_or(usize::MAX), by }
+    }
+
+    /// Returns the limits of files and of bytes of the patch: those of the options, or of the policy.
+    pub fn both(options: [Option<u64>; 2], (files, bytes): (u64, u64)) -> [Option<Cap>; 2] {
+        let files = Cap::lower((options[0], "--max-changed-files"), (files, "`paths.write.max_files` of the policy"));
+        let bytes = Cap::lower((options[1], "--max-patch-bytes"), (bytes, "`paths.write.max_bytes` of the policy"));
+        [Some(files), Some(bytes)]
+    }
 }
 
 impl Gate<'_> {
     fn check_size(&self, changes: &ChangeSet, patch_bytes: usize) -> Result<(), DeliverError> {
-        if let Some(most) = self.max_files.filter(|most| changes.len() > *most) {
+        if let Some(Cap { most, by }) = self.max_files.filter(|cap| changes.len() > cap.most) {
             let first = changes.iter().nth(most).map(|(path, _)| format!("; {} is one too many", self.named(path)));
             return Err(DeliverError::denied(
                 format!("{} files changed; at most {most} may be{}", changes.len(), first.unwrap_or_default()),
-                "raise `paths.write.max_files` or --max-changed-files",
+                format!("make a smaller change, or raise {by}"),
             ));
         }
-        let Some(most) = self.max_patch_bytes else { return Ok(()) };
+        let Some(Cap { most, by }) = self.max_patch_bytes else { return Ok(()) };
         let length = |entry: &Entry| diff::text_of(entry).len();
         // Binary parts of a patch are compressed.
         let grown: usize = changes.iter().map(|(_, c)| length(&c.after).saturating_sub(length(&c.before))).sum();
@@ -54,7 +81,7 @@ impl Gate<'_> {
         } else {
             return Ok(());
         };
-        Err(DeliverError::denied(problem, "raise `paths.write.max_bytes` or --max-patch-bytes"))
+        Err(DeliverError::denied(problem, format!("make a smaller change, or raise {by}")))
     }
 
     /// Refuses the whole change set at the first thing that must not be delivered.
@@ -217,8 +244,8 @@ mod tests {
             made_by: &|_| Some("write_file: write it".to_owned()),
             hide: &str::to_owned,
             secret: &|_, change| change.after.content().filter(|c| *c == b"key").map(|_| "a key".to_owned()),
-            max_files: Some(1),
-            max_patch_bytes: Some(100),
+            max_files: Some(Cap { most: 1, by: "" }),
+            max_patch_bytes: Some(Cap { most: 100, by: "" }),
         };
         gate.check(&changes, 10, root).map_err(|error| {
             assert_eq!(error.exit(), crate::exit::Exit::Denied);
@@ -266,7 +293,8 @@ mod tests {
         for name in ["a", "b"] {
             changes.stage(RelPath::new(name).unwrap(), || Entry::Absent, Entry::file("1"));
         }
-        let gate = |max_files, max_patch_bytes| {
+        let gate = |files: Option<usize>, bytes: Option<usize>| {
+            let [max_files, max_patch_bytes] = [files, bytes].map(|most| most.map(|most| Cap { most, by: "" }));
             let gate = Gate { made_by: &|_| None, max_files, max_patch_bytes, ..crate::deliver::test_support::OPEN };
             gate.check(&changes, 50, Path::new("/nonexistent")).is_ok()
         };
@@ -274,5 +302,13 @@ mod tests {
         assert!(!gate(Some(1), None));
         assert!(!gate(None, Some(49)));
         assert!(!gate(None, Some(1)), "what a compressed patch unfolds to counts");
+    }
+
+    #[test]
+    fn the_limit_to_raise_is_the_lower_one() {
+        let by = |options: [Option<u64>; 2]| Cap::both(options, (5, 50)).map(|cap| cap.map(|cap| (cap.most, cap.by)));
+        let policy = ["files", "bytes"].map(|key| format!("`paths.write.max_{key}` of the policy"));
+        assert_eq!(by([None, Some(50)]), [Some((5, &*policy[0])), Some((50, &*policy[1]))]);
+        assert_eq!(by([Some(4), Some(7)]), [Some((4, "--max-changed-files")), Some((7, "--max-patch-bytes"))]);
     }
 }

@@ -8,6 +8,7 @@ mod delivery;
 mod directories;
 mod error;
 pub mod gate;
+mod in_the_way;
 pub mod inert;
 pub mod journal;
 mod left_over;
@@ -94,7 +95,9 @@ fn deliver_all(
         Delivery::DryRun => {
             let dirty = |path| format!("{path} has uncommitted changes; commit or stash them before this is applied");
             let mut obstacles: Vec<String> = status.dirty.iter().map(dirty).collect();
-            if let Err(DeliverError::Conflict { message, .. }) = apply::check_base(changes, site.root) {
+            if let Err(DeliverError::Conflict { message, .. }) =
+                in_the_way::refuse(changes, site).and_then(|()| apply::check_base(changes, site.root))
+            {
                 obstacles.push(message);
             }
             delivered.obstacle = obstacles.first().cloned();
@@ -102,12 +105,14 @@ fn deliver_all(
         }
         Delivery::Apply => {
             refuse_dirty(&status)?;
+            in_the_way::refuse(changes, site)?;
             delivered.record = apply::apply(changes, site, &Steps::default())?;
             delivered.applied = true;
         }
         Delivery::Commit(order) => {
             refuse_dirty(&status)?;
             refuse_filtered(changes, site)?;
+            in_the_way::refuse(changes, site)?;
             commit::on_head(changes, order, site, &Steps::default(), &mut delivered)?;
         }
         Delivery::Branch { name, order } => {

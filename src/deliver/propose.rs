@@ -30,6 +30,8 @@ pub struct Proposal {
     pub base: Option<String>,
     /// The digests of the files before, where a result names them.
     pub befores: BTreeMap<String, Option<String>>,
+    /// The digests of the files after, where a result names them.
+    afters: BTreeMap<String, String>,
     /// The commands of the checks that the run made, each once.
     pub checks: Vec<String>,
     /// The hunks to apply; `None`: all of them.
@@ -88,10 +90,10 @@ impl Proposal {
                     return Err(damaged("the digest of the patch differs from that in the result"));
                 }
                 let files = changes.get("files").and_then(Value::as_array).into_iter().flatten();
-                let befores = files.filter_map(|file| {
-                    let digest = file.get("sha256_before").and_then(Value::as_str).map(str::to_owned);
-                    Some((file.get("path")?.as_str()?.to_owned(), digest))
-                });
+                let text_of = |file: &Value, key: &str| file.get(key).and_then(Value::as_str).map(str::to_owned);
+                let digests =
+                    |key| files.clone().filter_map(move |file| Some((text_of(file, "path")?, text_of(file, key))));
+                let afters = digests("sha256_after").filter_map(|(path, digest)| Some((path, digest?))).collect();
                 let checks = result.get("verify").and_then(Value::as_array).into_iter().flatten();
                 let mut checks: Vec<String> =
                     checks.filter_map(|check| Some(check.get("command")?.as_str()?.to_owned())).collect();
@@ -100,7 +102,8 @@ impl Proposal {
                 Proposal {
                     patch,
                     base: text("base").map(str::to_owned),
-                    befores: befores.collect(),
+                    befores: digests("sha256_before").collect(),
+                    afters,
                     checks,
                     chosen: None,
                 }
@@ -221,7 +224,7 @@ impl Proposal {
         &self,
         earlier: &ChangeSet,
         site: &Site<'_>,
-        settle: &dyn Fn(&FilePatch, &Found<'_>, First) -> Result<Entry, PatchError>,
+        settle: &Settle<'_>,
         there: &dyn Fn(&FilePatch, &Entry, &Entry) -> Result<(), PatchError>,
     ) -> Result<ChangeSet, DeliverError> {
         let prefix = prefix_of(site);
@@ -238,24 +241,7 @@ impl Proposal {
         let patch = self.parsed()?;
         let conversions = conversions(&patch, &look, site)?;
         let settle = |file: &FilePatch, tree: &Entry, first: First| {
-            let has_ends = file.has_line_ends_of_git();
-            let is_converted = |conversions: &Conversions<'_>, name: &RelPath| {
-                conversions.covers(name.as_bytes()) || has_ends && conversions.covers_ends(name.as_bytes())
-            };
-            let convert = |name: &Option<RelPath>, entry: &Entry, out: bool| match (&conversions, name) {
-                (Some(conversions), Some(name)) if is_converted(conversions, name) => match out {
-                    false => conversions.kept(name.as_bytes(), entry),
-                    true => conversions.checked_out(name.as_bytes(), entry),
-                }
-                .map_err(|error| file.mismatch(error.to_string())),
-                _ => Ok(entry.clone()),
-            };
-            let found = Found { tree, kept: convert(&file.old, tree, false)? };
-            let after = settle(file, &found, first)?;
-            match after == found.kept && file.old == file.new {
-                true => Ok(tree.clone()),
-                false => convert(&file.new, &after, true),
-            }
+            self.written((file, tree, first), conversions.as_ref(), site, settle)
         };
         let by_name = patch.apply_by(&look, &settle, there).map_err(|refused| unfit(&refused))?;
         let mut changes = ChangeSet::default();
@@ -277,6 +263,68 @@ impl Proposal {
             }
         }
         Ok(changes)
+    }
+
+    /// Returns a file as `settle` makes it, with the bytes of the work tree.
+    fn written(
+        &self,
+        (file, tree, first): (&FilePatch, &Entry, First),
+        conversions: Option<&Conversions<'_>>,
+        site: &Site<'_>,
+        settle: &Settle<'_>,
+    ) -> Result<Entry, PatchError> {
+        let has_ends = file.has_line_ends_of_git(tree, format_of(site));
+        let is_converted = |conversions: &Conversions<'_>, name: &RelPath| {
+            conversions.covers(name.as_bytes()) || has_ends && conversions.covers_ends(name.as_bytes())
+        };
+        let convert = |name: &Option<RelPath>, entry: &Entry, out: bool| match (conversions, name) {
+            (Some(conversions), Some(name)) if is_converted(conversions, name) => match out {
+                // A content that is not in its declared encoding is compared as it is, as git does.
+                false => Ok(conversions.kept(name.as_bytes(), entry).unwrap_or_else(|_| entry.clone())),
+                true => {
+                    conversions.checked_out(name.as_bytes(), entry).map_err(|error| file.mismatch(error.to_string()))
+                }
+            },
+            _ => Ok(entry.clone()),
+        };
+        let found = Found { tree, kept: convert(&file.old, tree, false)? };
+        let after = settle(file, &found, first)?;
+        let written = match after == found.kept && file.old == file.new {
+            true => tree.clone(),
+            false => convert(&file.new, &after, true)?,
+        };
+        let expands = |name: &RelPath| conversions.is_some_and(|all| all.expands_id(name.as_bytes()));
+        match file.new.as_ref().is_some_and(expands) {
+            // An expanded `$Id` names the stored content, which no run knows.
+            true => Ok(written),
+            false => self.as_made(file, tree, first, [written, after], format_of(site)),
+        }
+    }
+
+    /// Returns the first of these contents; but where a result names the digest of the new one, and the old one is what
+    /// its run found, the one with that digest.
+    fn as_made(
+        &self,
+        file: &FilePatch,
+        tree: &Entry,
+        first: First,
+        [written, as_patched]: [Entry; 2],
+        format: ObjectFormat,
+    ) -> Result<Entry, PatchError> {
+        let digest = |entry: &Entry| (*entry != Entry::Absent).then(|| sha256(diff::text_of(entry)));
+        let name =
+            |path: &Option<RelPath>| path.as_ref().map(|path| String::from_utf8_lossy(path.as_bytes()).into_owned());
+        let is_as_found = match name(&file.old) {
+            Some(old) => first == First::Yes && self.befores.get(&old).is_some_and(|named| *named == digest(tree)),
+            None => true,
+        };
+        let after = name(&file.new).and_then(|name| self.afters.get(&name));
+        let Some(named) = after.filter(|_| is_as_found && self.chosen.is_none()) else { return Ok(written) };
+        let as_it_is = file.exactly(tree, format).ok();
+        let mut contents = [written, as_patched].into_iter().chain(as_it_is);
+        contents.find(|content| digest(content).as_ref() == Some(named)).ok_or_else(|| {
+            file.mismatch("its new content would not be the one that the run made; see which attributes and settings of git convert it")
+        })
     }
 
     fn exactly(
@@ -363,6 +411,9 @@ impl Proposal {
     }
 }
 
+/// Applies a part of a patch to what git stores of its file.
+type Settle<'a> = dyn Fn(&FilePatch, &Found<'_>, First) -> Result<Entry, PatchError> + 'a;
+
 /// A file that a patch is for.
 struct Found<'a> {
     /// As it is in the work tree.
@@ -381,14 +432,16 @@ fn conversions<'s>(
     let names = patch.files.iter().flat_map(|file| [&file.old, &file.new]).flatten();
     // An unreadable file is refused when its part is applied.
     let found: Vec<(&RelPath, Entry)> = names.filter_map(|name| Some((name, look(name).ok()?))).collect();
-    let contents = found.iter().filter_map(|(name, entry)| Some((name.as_bytes().to_vec(), entry.content()?)));
-    let has_ends = |entry: &Entry| match entry {
-        Entry::Absent => true,
-        Entry::File { content, .. } => content.windows(2).any(|ends| ends == b"\r\n"),
-        Entry::Link { .. } => false,
+    // Lines that end with `\n` alone stay so, whatever git would make of them.
+    let has_ends = |entry: &Entry| {
+        let content = entry.content().unwrap_or_default();
+        !content.contains(&b'\n') || content.windows(2).any(|ends| ends == b"\r\n")
     };
-    let ends = found.iter().filter(|(_, entry)| has_ends(entry)).map(|(name, _)| name.as_bytes().to_vec()).collect();
-    Conversions::of(repository, contents, &ends).map(Some).map_err(|error| from_repository(&error))
+    let named = |(name, _): &(&RelPath, Entry)| name.as_bytes().to_vec();
+    let names = found.iter().map(named).collect();
+    let mut conversions = Conversions::with_line_ends(repository, &names).map_err(|error| from_repository(&error))?;
+    conversions.only_line_ends_of(&found.iter().filter(|(_, entry)| has_ends(entry)).map(named).collect());
+    Ok(Some(conversions))
 }
 
 fn unfit(refused: &[PatchError]) -> DeliverError {

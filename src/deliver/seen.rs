@@ -1,7 +1,7 @@
 //! Converts changes to what git records, as git may store other modes and other bytes of a file than the work tree has.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::change::patch::name_in_repository;
 use crate::change::{Change, ChangeSet, Entry};
@@ -45,14 +45,8 @@ pub(super) fn for_patch<'c>(
     repository: &Repository,
 ) -> Result<Cow<'c, ChangeSet>, RepositoryError> {
     let changes = with_kept_modes(changes, repository)?;
-    let contents = changes.iter().flat_map(|(path, change)| {
-        let name = name_in_repository(&repository.prefix, path);
-        [&change.before, &change.after]
-            .into_iter()
-            .filter_map(Entry::content)
-            .map(move |content| (name.clone(), content))
-    });
-    let conversions = Conversions::of(repository, contents, &BTreeSet::new())?;
+    let names = changes.iter().map(|(path, _)| name_in_repository(&repository.prefix, path)).collect();
+    let conversions = Conversions::of(repository, &names)?;
     if conversions.is_empty() {
         return Ok(changes);
     }

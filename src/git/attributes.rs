@@ -17,42 +17,64 @@ use crate::marked::Marked;
 /// The files of one change that are converted, and a git that converts them.
 pub struct Conversions<'r> {
     repository: &'r Repository,
-    names: BTreeSet<Vec<u8>>,
+    /// Those that git converts.
+    names: BTreeMap<Vec<u8>, How>,
     /// Those with other line ends, which are converted here.
     ends: BTreeMap<Vec<u8>, LineEnds>,
+    /// Those of which Git LFS keeps the bytes.
+    in_lfs: BTreeSet<Vec<u8>>,
     /// With a private object store, removed with the directory.
     git: Option<(Git, Marked)>,
 }
 
+/// How git converts a file.
+#[derive(Clone, Copy)]
+struct How {
+    /// It has another encoding in the work tree.
+    is_encoded: bool,
+    /// An `$Id` in it is expanded.
+    has_id: bool,
+}
+
 impl<'r> Conversions<'r> {
-    /// Asks git which of these files it converts, and of which of `ends` it stores other line ends. Contents that no
-    /// conversion would change are not asked about.
-    pub fn of<'c>(
+    /// Asks git which of these files it stores with other bytes; line ends are left as they are.
+    pub fn of(repository: &'r Repository, names: &BTreeSet<Vec<u8>>) -> Result<Conversions<'r>, RepositoryError> {
+        Conversions::by(repository, names, None)
+    }
+
+    /// As [`Conversions::of`], with those of which it stores other line ends.
+    pub fn with_line_ends(
         repository: &'r Repository,
-        contents: impl Iterator<Item = (Vec<u8>, &'c [u8])>,
-        ends: &BTreeSet<Vec<u8>>,
+        names: &BTreeSet<Vec<u8>>,
     ) -> Result<Conversions<'r>, RepositoryError> {
-        let mut conversions = Conversions { repository, names: BTreeSet::new(), ends: BTreeMap::new(), git: None };
-        let bytes: BTreeSet<Vec<u8>> =
-            contents.filter(|(_, content)| may_differ(content)).map(|(name, _)| name).collect();
-        let asked: Vec<u8> = bytes.union(ends).flat_map(|name| [name.as_slice(), b"\0"].concat()).collect();
-        if asked.is_empty() {
+        Conversions::by(repository, names, Some(settings(&repository.git())))
+    }
+
+    fn by(
+        repository: &'r Repository,
+        names: &BTreeSet<Vec<u8>>,
+        settings: Option<Settings>,
+    ) -> Result<Conversions<'r>, RepositoryError> {
+        let (ends, in_lfs) = (BTreeMap::new(), BTreeSet::new());
+        let mut conversions = Conversions { repository, names: BTreeMap::new(), ends, in_lfs, git: None };
+        if names.is_empty() {
             return Ok(conversions);
         }
-        let git = repository.git();
-        let arguments = ["check-attr", "-z", "--stdin", "ident", "working-tree-encoding", "text", "crlf", "eol"];
-        let answer = git.run(&arguments, &asked)?;
-        let settings = if ends.is_empty() { Settings::default() } else { settings(&git) };
+        let asked: Vec<u8> = names.iter().flat_map(|name| [name.as_slice(), b"\0"].concat()).collect();
+        let attributes = ["ident", "working-tree-encoding", "text", "crlf", "eol", "filter"];
+        let answer = repository.git().run(&[&["check-attr", "-z", "--stdin"], &attributes[..]].concat(), &asked)?;
         // Name, attribute and value, for each attribute in turn.
         let words: Vec<&[u8]> = answer.split(|byte| *byte == 0).collect();
-        for file in words.chunks_exact(15) {
+        for file in words.chunks_exact(3 * attributes.len()) {
+            let name = file[0].to_vec();
             let is_encoded = ![&b"unspecified"[..], b"unset", b"set"].contains(&file[5]);
-            if bytes.contains(file[0]) && (file[2] == b"set" || is_encoded) {
-                conversions.names.insert(file[0].to_vec());
+            let has_id = file[2] == b"set";
+            if is_encoded || has_id {
+                conversions.names.insert(name.clone(), How { is_encoded, has_id });
             }
-            if let Some(how) = LineEnds::of(file[8], file[11], file[14], &settings).filter(|_| ends.contains(file[0])) {
-                conversions.ends.insert(file[0].to_vec(), how);
-            }
+            let how = settings.as_ref().and_then(|settings| LineEnds::of(file[8], file[11], file[14], settings));
+            conversions.ends.extend(how.map(|how| (name.clone(), how)));
+            conversions.in_lfs.extend((file[17] == b"lfs").then_some(name));
         }
         if !conversions.names.is_empty() {
             let unable = |cause| RepositoryError::Io { path: std::env::temp_dir(), cause };
@@ -63,6 +85,11 @@ impl<'r> Conversions<'r> {
         Ok(conversions)
     }
 
+    /// Leaves the line ends of all other files as they are.
+    pub fn only_line_ends_of(&mut self, names: &BTreeSet<Vec<u8>>) {
+        self.ends.retain(|name, _| names.contains(name));
+    }
+
     /// Tells whether no file is converted.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
@@ -70,12 +97,22 @@ impl<'r> Conversions<'r> {
 
     /// Tells whether a file is converted, by its name in the repository.
     pub fn covers(&self, name: &[u8]) -> bool {
-        self.names.contains(name)
+        self.names.contains_key(name)
     }
 
     /// Tells whether git stores a file with other line ends, by its name in the repository.
     pub fn covers_ends(&self, name: &[u8]) -> bool {
         self.ends.contains_key(name)
+    }
+
+    /// Tells whether git expands each `$Id` of a file, by its name in the repository.
+    pub fn expands_id(&self, name: &[u8]) -> bool {
+        self.names.get(name).is_some_and(|how| how.has_id)
+    }
+
+    /// Tells whether Git LFS keeps the bytes of a file, by its name in the repository: then git stores a pointer.
+    pub fn is_in_lfs(&self, name: &[u8]) -> bool {
+        self.in_lfs.contains(name)
     }
 
     /// Returns a file of the work tree as git stores it.
@@ -104,8 +141,10 @@ impl<'r> Conversions<'r> {
         convert: impl Fn(&Git, &[u8]) -> Result<Vec<u8>, RepositoryError>,
     ) -> Result<Entry, RepositoryError> {
         let Entry::File { content, executable } = entry else { return Ok(entry.clone()) };
+        let has_id = || content.windows(3).any(|part| part == b"$Id");
+        let by_git = self.names.get(name).is_some_and(|how| how.is_encoded || has_id());
         let content = match (&self.git, self.ends.get(name)) {
-            (Some((git, _)), _) if self.covers(name) => convert(git, content)?,
+            (Some((git, _)), _) if by_git => convert(git, content)?,
             (_, Some(how)) => ends(*how, content),
             _ => return Ok(entry.clone()),
         };
@@ -116,19 +155,12 @@ impl<'r> Conversions<'r> {
 /// Reads the settings for files without attributes; of several values the last one counts.
 fn settings(git: &Git) -> Settings {
     let mut settings = Settings::default();
-    let listed = git.line(&["config", "--get-regexp", r"^core\.(autocrlf|eol)$"], b"").unwrap_or_default();
-    for line in listed.lines() {
-        let (key, value) = line.split_once(' ').unwrap_or((line, ""));
+    let listed = git.run(&["config", "-z", "--get-regexp", r"^core\.(autocrlf|eol)$"], b"").unwrap_or_default();
+    for setting in String::from_utf8_lossy(&listed).split_terminator('\0') {
+        // A key alone is true.
+        let (key, value) = setting.split_once('\n').unwrap_or((setting, "true"));
         let setting = if key == "core.eol" { &mut settings.eol } else { &mut settings.auto };
         *setting = value.to_ascii_lowercase();
     }
     settings
-}
-
-/// Tells whether a conversion could change a content: it has an `$Id`, or is not plain UTF-8.
-fn may_differ(content: &[u8]) -> bool {
-    let is_plain = |byte: &u8| *byte != 0 && *byte != 0x1b;
-    content.windows(3).any(|part| part == b"$Id")
-        || !content.iter().all(is_plain)
-        || std::str::from_utf8(content).is_err()
 }

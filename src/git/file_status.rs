@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
+use super::attributes::Conversions;
 use super::repository::{Repository, RepositoryError};
 use crate::change::patch::{mode, name_in_repository};
 use crate::change::{ChangeSet, Entry, diff};
@@ -57,6 +58,7 @@ impl Repository {
         }
         let names: Vec<Vec<u8>> = changes.iter().map(|(path, _)| name_in_repository(&self.prefix, path)).collect();
         let (head, index) = (self.in_head(&names)?, self.in_index(&names)?);
+        let mut other_bytes = BTreeMap::new();
         for ((path, change), name) in changes.iter().zip(&names) {
             if let Some(folder) = ancestors(name).find(|folder| {
                 head.get(*folder).is_some_and(|at| at.mode == "160000") || index.submodules.contains(&folder.to_vec())
@@ -76,9 +78,12 @@ impl Repository {
                     Some(mode) if mode != at.mode && self.minds_mode() => false,
                     Some(_) => {
                         let content = diff::text_of(&change.before);
-                        self.format.blob(content) == at.object
-                            || matches!(change.before, Entry::File { .. })
-                                && self.blob(name, content, false)? == at.object
+                        let is_file = matches!(change.before, Entry::File { .. });
+                        let is_same = self.format.blob(content) == at.object;
+                        if is_file && !is_same {
+                            other_bytes.insert(name.clone(), (path, &change.before, &at.object));
+                        }
+                        is_file || is_same
                     }
                 }
             };
@@ -86,10 +91,33 @@ impl Repository {
                 status.dirty.push(path.clone());
             }
         }
+        self.find_dirty(&other_bytes, &mut status)?;
         if !status.dirty.is_empty() {
             self.forgive_filtered(&mut status)?;
         }
         Ok(status)
+    }
+
+    /// Adds those of these files, by their names in the repository, that are not what git stores of them.
+    fn find_dirty(
+        &self,
+        files: &BTreeMap<Vec<u8>, (&RelPath, &Entry, &String)>,
+        status: &mut FileStatus,
+    ) -> Result<(), RepositoryError> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        let conversions = Conversions::with_line_ends(self, &files.keys().cloned().collect())?;
+        let git = self.without_filters()?;
+        for (name, (path, entry, object)) in files {
+            let now = match conversions.is_in_lfs(name) {
+                true => self.blob_by(&git, name, diff::text_of(entry), false)?,
+                false => self.format.blob(diff::text_of(&conversions.kept(name, entry)?)),
+            };
+            status.dirty.extend((now != **object).then(|| (*path).clone()));
+        }
+        status.dirty.sort();
+        Ok(())
     }
 
     /// Removes paths that seem changed only because their filter did not run, if git recorded the file as unchanged.

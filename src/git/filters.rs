@@ -55,11 +55,8 @@ impl Repository {
 
     /// Returns the blob that git would store for a file's bytes (line ends converted, LFS pointers made; no other
     /// filter runs), and writes it to `git`'s objects if asked.
-    pub fn blob(&self, name: &[u8], content: &[u8], write: bool) -> Result<String, RepositoryError> {
-        self.blob_by(&self.without_filters()?, name, content, write)
-    }
-
-    /// As [`Repository::blob`], by a git that [`Repository::without_filters`] returned.
+    ///
+    /// `git` is one that [`Repository::without_filters`] returned.
     pub fn blob_by(&self, git: &Git, name: &[u8], content: &[u8], write: bool) -> Result<String, RepositoryError> {
         let mut path = OsString::from("--path=");
         path.push(OsStr::from_bytes(name));

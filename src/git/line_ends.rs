@@ -12,7 +12,7 @@ pub struct LineEnds {
 /// The settings `core.autocrlf` and `core.eol`.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// `core.autocrlf`: `true`, `input`, or anything else for false.
+    /// `core.autocrlf`: `input`, or what git reads as true or false.
     pub auto: String,
     /// `core.eol`.
     pub eol: String,
@@ -22,13 +22,14 @@ impl LineEnds {
     /// Returns how a file with these attributes is converted; `None` if it is not.
     pub fn of(text: &[u8], crlf: &[u8], eol: &[u8], settings: &Settings) -> Option<LineEnds> {
         let known = |value: &&[u8]| [&b"set"[..], b"unset", b"input", b"auto"].contains(value);
-        let is_auto_set = ["true", "yes", "on", "1"].contains(&&*settings.auto);
+        let is_number = settings.auto.parse::<i64>().is_ok_and(|number| number != 0);
+        let is_auto_set = is_number || ["true", "yes", "on"].contains(&&*settings.auto);
         let by_setting = is_auto_set || settings.auto != "input" && settings.eol == "crlf";
         let text = [text, crlf].into_iter().find(known);
         let (is_guessed, has_cr) = match (text, eol) {
             (Some(b"unset"), _) => return None,
-            (Some(b"input"), _) => (false, false),
             (text, b"lf" | b"crlf") => (text == Some(b"auto"), eol == b"crlf"),
+            (Some(b"input"), _) => (false, false),
             (Some(text), _) => (text == b"auto", by_setting),
             (None, _) if is_auto_set || settings.auto == "input" => (true, is_auto_set),
             (None, _) => return None,
@@ -91,6 +92,10 @@ mod tests {
         assert_eq!(out("set", "lf", "true", ""), Some(false));
         assert_eq!(out("unset", "crlf", "true", ""), None);
         assert_eq!(out(none, "crlf", "", ""), Some(true));
+        assert_eq!(out("input", "crlf", "", ""), Some(true));
+        assert_eq!(out("input", none, "true", ""), Some(false));
+        assert_eq!(out(none, none, "2", ""), Some(true));
+        assert_eq!(out(none, none, "0", ""), None);
         assert_eq!(out(none, none, "true", ""), Some(true));
         assert_eq!(out(none, none, "input", ""), Some(false));
         assert_eq!(out(none, none, "", "crlf"), None);

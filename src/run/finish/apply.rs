@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::change::{Change, ChangeSet};
+use crate::deliver::gate::Cap;
 use crate::deliver::propose::{Chosen, Proposal, Wanted};
 use crate::deliver::{self, Delivered, Delivery, Gate, Site, UndoReport};
 use crate::git::repository::Repository;
@@ -141,15 +142,14 @@ pub fn delivered(
         judge_change(rules.policy, &facts, path, (change, changes))
     };
     let secret = |path: &RelPath, change: &Change| rules.secrets.added(path, change, rules.policy.refuses_secrets());
-    let (max_files, max_bytes) = rules.policy.change_limits();
-    let cap = |own: Option<u64>, policy: u64| usize::try_from(own.map_or(policy, |own| own.min(policy))).ok();
+    let [max_files, max_patch_bytes] = Cap::both([most.files, most.patch_bytes], rules.policy.change_limits());
     let gate = Gate {
         judge: &judge,
         secret: &secret,
         hide: &|text| rules.hide(text),
         made_by: &|_| None,
-        max_files: cap(most.files, max_files),
-        max_patch_bytes: cap(most.patch_bytes, max_bytes),
+        max_files,
+        max_patch_bytes,
     };
     let mut delivered = deliver::deliver(changes, how, site, &gate)?;
     if let Some(obstacle) = delivered.obstacle.take() {

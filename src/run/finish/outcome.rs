@@ -2,6 +2,7 @@
 
 use crate::agent::OnDeny;
 use crate::change::{Change, ChangeSet};
+use crate::deliver::gate::Cap;
 use crate::deliver::inert::{inert, inert_subject};
 use crate::deliver::{self, DeliverError, Delivered, Delivery, DeliveryRequest, Gate, Site};
 use crate::event::{Event, RunError, RunFinished};
@@ -124,17 +125,15 @@ fn delivered(
     let how = delivery(setup, stage, answer).map_err(|failure| (failure, false))?;
     let judge = |path: &RelPath, change: &Change| judge_change(policy, &setup.facts(stage), path, (change, changes));
     let secret = |path: &RelPath, change: &Change| setup.masking.secrets.added(path, change, policy.refuses_secrets());
-    let (max_files, max_bytes) = policy.change_limits();
-    let cap = |own: Option<u64>, policy: u64| {
-        Some(usize::try_from(own.map_or(policy, |own| own.min(policy))).unwrap_or(usize::MAX))
-    };
+    let options = [setup.delivery.max_files, setup.delivery.max_patch_bytes];
+    let [max_files, max_patch_bytes] = Cap::both(options, policy.change_limits());
     let gate = Gate {
         judge: &judge,
         secret: &secret,
         hide: &|text| published(text, policy, &setup.masking.secrets),
         made_by: &|path| stage.workspace.made_by(path),
-        max_files: cap(setup.delivery.max_files, max_files),
-        max_patch_bytes: cap(setup.delivery.max_patch_bytes, max_bytes),
+        max_files,
+        max_patch_bytes,
     };
     let facts = setup.facts(stage);
     let rules = ignored::Rules { policy, facts: &facts };
