@@ -472,7 +472,8 @@ impl Drop for Applied<'_> {
         }
         let committed = self.commit.take().map(|commit| references::undo(&commit, &self.at, &self.run_id));
         // What remains is in the record, which says that the delivery began; the next command rolls it back.
-        if committed.is_none_or(|undone| matches!(undone, Ok(CommitUndone::Gone(warnings)) if warnings.is_empty()))
+        if committed
+            .is_none_or(|undone| matches!(undone, Ok(CommitUndone::Gone { warnings, .. }) if warnings.is_empty()))
             && self.take_all_back().is_empty()
             && let Some((journal, _)) = self.journal.take()
         {

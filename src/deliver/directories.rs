@@ -108,3 +108,24 @@ pub(super) fn folders_between(from: &RelPath, path: &RelPath) -> Vec<RelPath> {
     folders.reverse();
     folders
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::arbitrary::files;
+
+    proptest::proptest! {
+        #[test]
+        fn paths_below_and_above_are_found_as_by_comparing_each(some in files(), others in files()) {
+            let paths: BTreeSet<RelPath> = some.keys().cloned().collect();
+            for path in some.keys().chain(others.keys()) {
+                let below = paths.iter().any(|other| other.is_under(path));
+                let above = paths.iter().any(|other| path.is_under(other));
+                proptest::prop_assert_eq!((has_below(&paths, path), has_above(&paths, path)), (below, above));
+                let parent = path.parent().unwrap_or_default();
+                let below = paths.iter().any(|other| other.is_under(&parent));
+                proptest::prop_assert!(parent.is_root() || has_below(&paths, &parent) == below);
+            }
+        }
+    }
+}

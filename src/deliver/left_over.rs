@@ -43,11 +43,19 @@ pub(super) fn clear(
     is_known: &dyn Fn(&Shape) -> bool,
     steps: &Steps,
 ) -> io::Result<Option<RelPath>> {
+    if tree.kind_at(path)?.is_none() {
+        return Ok(None);
+    }
+    steps.step()?;
     let is_ours = match Shape::of(&tree.entry_at(path)?) {
         Shape::Absent => !tree.has_folder(path)?,
         shape @ (Shape::File { .. } | Shape::Link { .. }) => is_known(&shape),
     };
-    if is_ours { remove_one(tree, path, steps).map(|()| None) } else { keep(tree, path, steps).map(Some) }
+    match is_ours {
+        // Nothing comes between the look and the removal.
+        true => remove_one(tree, path, &Steps::default()).map(|()| None),
+        false => keep(tree, path, steps).map(Some),
+    }
 }
 
 /// Tells whether one of these temporary files is there.
@@ -55,10 +63,8 @@ pub(super) fn is_any_left<'n>(temporary: impl IntoIterator<Item = &'n String>, t
     for name in temporary {
         let temporary = journal::path(name)?;
         for path in second_name(&temporary).into_iter().chain([temporary]) {
-            match tree.parent_of(&path).and_then(|(parent, name)| parent.stat(name)) {
-                Ok(Some(_)) => return Ok(true),
-                Err(error) if !is_missing(&error) => return Err(error),
-                Ok(None) | Err(_) => {}
+            if tree.kind_at(&path)?.is_some() {
+                return Ok(true);
             }
         }
     }

@@ -346,8 +346,13 @@ fn busy(error: &DeliverError) -> io::Error {
 /// What became of a commit that was to be undone.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CommitUndone {
-    /// The run's reference no longer has it; with warnings about what else has it, and about a lock that git left.
-    Gone(Vec<String>),
+    /// The run's reference no longer has it.
+    Gone {
+        /// The reference that was moved back, and to which commit, for people; `None` where it was so already.
+        moved: Option<String>,
+        /// About what else has it, and about a lock that git left.
+        warnings: Vec<String>,
+    },
     /// It stays, for this reason: somebody has built on it.
     Stays(String),
 }
@@ -359,12 +364,15 @@ pub(super) enum CommitUndone {
 pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Result<CommitUndone> {
     let Some(repository) = Repository::discover(root).map_err(io::Error::other)? else {
         let warning = format!("{} is no longer in a git repository", root.display());
-        return Ok(CommitUndone::Gone(vec![warning]));
+        return Ok(CommitUndone::Gone { moved: None, warnings: vec![warning] });
     };
     remove_unfinished(&objects_of(&repository).map_err(io::Error::other)?, run_id);
     let reference = match place_of(commit, &repository)? {
         Place::End(reference) => reference,
-        Place::Nowhere => return Ok(CommitUndone::Gone(kept_by(&repository, &commit.new, "").into_iter().collect())),
+        Place::Nowhere => {
+            let warnings = kept_by(&repository, &commit.new, "").into_iter().collect();
+            return Ok(CommitUndone::Gone { moved: None, warnings });
+        }
         Place::First => {
             let why = format!("there is no commit before {}, and no branch has it: HEAD stays there", commit.new);
             return Ok(CommitUndone::Stays(why));
@@ -390,8 +398,13 @@ pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Resul
             Err(also) => io::Error::other(format!("{error}; {also}")),
         }
     })?;
-    let also = kept_by(&repository, &commit.new, &reference);
-    Ok(CommitUndone::Gone(also.into_iter().chain(left_locks(&repository, "HEAD").into_iter().take(1)).collect()))
+    let also = kept_by(&repository, &commit.new, &reference).into_iter();
+    let warnings = also.chain(left_locks(&repository, "HEAD").into_iter().take(1)).collect();
+    let moved = match &commit.old {
+        Some(old) => format!("{} is back at {old}", shown(&reference)),
+        None => format!("{} has no commit again", shown(&reference)),
+    };
+    Ok(CommitUndone::Gone { moved: Some(moved), warnings })
 }
 
 pub(super) fn failed(error: GitError) -> DeliverError {

@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
+use rustix::fs::FileType;
+
 use super::directories::{back_name, folders_between, has_below};
 use super::journal::{self, Journal, Record, Saved, Shape, State};
 use super::left_over::{clear_left_over, remove_left_over};
@@ -35,6 +37,8 @@ pub struct UndoReport {
     pub unchanged: Vec<RelPath>,
     /// Problems with undoing the commit, if one was made, and what stays.
     pub warnings: Vec<String>,
+    /// The reference that was moved back with the commit, and to which one, for people.
+    pub moved_back: Option<String>,
     /// The commit was not undone: somebody has built on it.
     pub commit_stays: bool,
     /// Files set aside, or made by the run, that could not be removed; the next attempt begins with them.
@@ -164,7 +168,10 @@ fn restore(
     report.restored = plan.paths().filter(|path| !left_alone.contains(path)).cloned().collect();
     if let Some(commit) = &record.commit {
         match references::undo(commit, root, &record.run_id) {
-            Ok(CommitUndone::Gone(warnings)) => report.warnings.extend(warnings),
+            Ok(CommitUndone::Gone { moved, warnings }) => {
+                report.moved_back = moved;
+                report.warnings.extend(warnings);
+            }
             Ok(CommitUndone::Stays(why)) => {
                 report.warnings.push(why);
                 // Where every file is as before, what was made on it has taken the change back already.
@@ -227,6 +234,8 @@ fn to_restore(
     steps: &Steps,
 ) -> io::Result<Vec<(RelPath, Saved)>> {
     let mut found = Vec::new();
+    let restorable = record.files.iter().filter(|file| file.before != Shape::Absent);
+    let files: BTreeSet<RelPath> = restorable.map(|file| journal::path(&file.path)).collect::<io::Result<_>>()?;
     for saved in &record.files {
         let path = journal::path(&saved.path)?;
         // What a delivery wrote that was killed during its own rollback.
@@ -234,10 +243,18 @@ fn to_restore(
             remove_left_over(tree, &back, steps)?;
         }
         let now = Shape::of(&tree.entry_at(&path)?);
+        let is_other = match tree.kind_at(&path)? {
+            None | Some(FileType::RegularFile | FileType::Symlink) => false,
+            // One that the run made, or that was there before.
+            Some(FileType::Directory) => saved.before == Shape::Absent && !has_below(&files, &path),
+            Some(_) => true,
+        };
         // Where a directory replaced a deleted file, it is removed first if the run made it.
         let is_ours =
             || Ok::<_, io::Error>(saved.before == Shape::Absent || now == Shape::Absent || !tree.has_folder(&path)?);
-        if now == saved.before {
+        if is_other {
+            report.left_alone.push(path);
+        } else if now == saved.before {
             report.unchanged.push(path);
         } else if now == saved.after && is_ours()? {
             found.push((path, saved.clone()));

@@ -2,7 +2,8 @@
 //! more meanwhile.
 
 use std::cell::Cell;
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -99,6 +100,63 @@ fn what_is_written_during_an_undo_stays_where_it_was_written() {
     let applied =
         |project: &Project| apply(&changes(project), &project.site(), &Steps::default()).unwrap().record.unwrap();
     while_somebody_writes(applied, |project, record, steps| format!("{:?}", undo(&record, project.root(), steps)));
+}
+
+/// Lets a person who has opened each of these files write to it before each operation of what `act` does, and checks that
+/// the text is in its place, or in a file that is named.
+fn while_somebody_has_a_file_open<P>(
+    paths: [&'static str; 4],
+    prepare: impl Fn(&Project) -> P,
+    act: impl Fn(&Project, P, &Steps) -> String,
+) {
+    for path in paths {
+        let mut kept = 0;
+        for number in 0.. {
+            let project = project();
+            let prepared = prepare(&project);
+            let file = std::fs::File::options().append(true).open(project.root().join(path)).unwrap();
+            let is_too_late = Rc::new(Cell::new(false));
+            let gone = is_too_late.clone();
+            let steps = Steps::default().meanwhile(number, move || {
+                gone.set(file.metadata().unwrap().nlink() == 0);
+                (&file).write_all(EDIT.as_bytes()).unwrap();
+            });
+            let said = act(&project, prepared, &steps);
+            if steps.taken() <= number {
+                assert!(kept > 0, "{path}");
+                break;
+            }
+            if is_too_late.get() {
+                continue;
+            }
+            let is_edit = |entry: &Entry| entry.content().is_some_and(|content| content.ends_with(EDIT.as_bytes()));
+            let found: Vec<PathBuf> =
+                project.tree().into_iter().filter(|(_, (_, entry))| is_edit(entry)).map(|(found, _)| found).collect();
+            let [found] = &found[..] else { panic!("{path}, operation {number}: {found:?}: {said}") };
+            let name = found.strip_prefix(project.root()).unwrap().to_str().unwrap();
+            if name != path {
+                kept += 1;
+                assert!(name.contains("-kept-") && said.contains(name), "{path}, operation {number}: {name}: {said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_written_to_a_file_that_was_opened_before_a_delivery_is_kept_and_named() {
+    while_somebody_has_a_file_open(["a", "gone/b", "c", "d/x"], changes, |project, changes, steps| {
+        let told = |finished: crate::deliver::apply::Finished| finished.warnings.join("; ");
+        apply(&changes, &project.site(), steps).map_or_else(|error| error.to_string(), told)
+    });
+}
+
+#[test]
+fn what_is_written_to_a_file_that_was_opened_before_an_undo_is_kept_and_named() {
+    let applied = |project: &Project| apply(&changes(project), &project.site(), &Steps::default()).unwrap().record;
+    while_somebody_has_a_file_open(["a", "c/d", "d", "new/e"], applied, |project, record, steps| {
+        let told = |report: UndoReport| report.kept_aside().collect::<Vec<_>>().join("; ");
+        undo(&record.unwrap(), project.root(), steps).map_or_else(|error| error.to_string(), told)
+    });
 }
 
 #[test]

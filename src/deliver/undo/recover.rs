@@ -41,8 +41,14 @@ enum Ending {
     Delivered(Vec<RelPath>),
     /// The commit of the delivery exists, and is kept; of a delivery or of an undoing.
     Committed(String, &'static str),
-    /// Somebody has committed these files since, or has removed what the process left; of a delivery or of an undoing.
-    Kept(Vec<RelPath>, &'static str),
+    /// Somebody has kept these files since.
+    Kept {
+        /// A delivery, or an undoing.
+        what: &'static str,
+        /// How that is known.
+        why: &'static str,
+        files: Vec<RelPath>,
+    },
 }
 
 impl Recovered {
@@ -58,17 +64,19 @@ impl Recovered {
                 format!("{} at its end: everything is delivered{}; {back}", cut_off("delivery"), listed(files))
             }
             Ending::Committed(commit, what) => format!("{}; its commit {commit} is kept; {back}", cut_off(what)),
-            Ending::Kept(files, what) => {
-                format!(
-                    "{}, and the files that were kept since stay as they are{}; {back}",
-                    cut_off(what),
-                    listed(files)
-                )
+            Ending::Kept { what, why, files } => {
+                format!("{}, and left as it is, because {why}{}; {back}", cut_off(what), listed(files))
             }
         };
         let changed = (!left_alone.is_empty()).then(|| format!("changed since, and left alone{}", listed(left_alone)));
         let untidy = untidy.iter().map(|path| format!("cannot remove {path}"));
-        let more = changed.into_iter().chain(warnings.iter().cloned()).chain(self.report.kept_aside()).chain(untidy);
+        let moved = self.report.moved_back.clone();
+        let more = changed
+            .into_iter()
+            .chain(moved)
+            .chain(warnings.iter().cloned())
+            .chain(self.report.kept_aside())
+            .chain(untidy);
         std::iter::once(first).chain(more).collect::<Vec<_>>().join("; ")
     }
 }
@@ -193,7 +201,12 @@ fn kept(record: &Record, root: &Path, tree: &Folder) -> io::Result<Option<Ending
         Some(repository) if has_moved => is_committed(repository, base.as_deref(), tree, &delivered),
         Some(_) | None => Ok(false),
     };
-    Ok((is_left_so || is_committed()?).then_some(Ending::Kept(delivered, what)))
+    let why = match (is_left_so, is_left_so || is_committed()?) {
+        (_, false) => return Ok(None),
+        (true, true) => "none of its temporary files is there",
+        (false, true) => "its changes were committed since",
+    };
+    Ok(Some(Ending::Kept { what, why, files: delivered }))
 }
 
 /// Tells whether somebody has committed what one of these files holds since HEAD was this commit.
@@ -250,7 +263,7 @@ fn close(
             }
         }
         // What commands left in ignored directories is not what somebody has committed.
-        Ending::Kept(..) if is_any_left(record.outputs.iter().map(|output| &output.temporary), tree)? => {
+        Ending::Kept { .. } if is_any_left(record.outputs.iter().map(|output| &output.temporary), tree)? => {
             outputs::take_out(record, tree, steps)?;
             report.warnings.extend(outputs::bring_back(record, tree, steps)?);
             record.outputs_delivered = 0;

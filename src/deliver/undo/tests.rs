@@ -222,3 +222,53 @@ fn old_records_go_and_the_newest_stay() {
     let left: Vec<String> = project.records().into_iter().map(|(_, record)| record.run_id).collect();
     assert_eq!(left, ["r3"]);
 }
+
+#[test]
+fn whatever_is_in_the_place_of_a_file_that_the_run_made_or_removed_is_named_and_stays() {
+    let fifo = |path: &std::path::Path| {
+        let status = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+        assert!(status.success());
+    };
+    let folder = |path: &std::path::Path| std::fs::create_dir(path).unwrap();
+    let ways: [(&str, &dyn Fn(&std::path::Path)); 2] = [("fifo", &fifo), ("folder", &folder)];
+    for (path, (what, make)) in ["new/e", "gone/b", "z"].into_iter().flat_map(|path| ways.map(|way| (path, way))) {
+        let (project, record) = applied();
+        let at = project.root().join(path);
+        let _gone = std::fs::remove_file(&at);
+        std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+        make(&at);
+        let report = undo(&record, project.root(), &Steps::default()).unwrap();
+        assert_eq!(report.left_alone, [RelPath::new(path).unwrap()], "{what}: {report:?}");
+        assert!(at.symlink_metadata().is_ok_and(|data| !data.is_file()), "{what} at {path}");
+    }
+}
+
+#[test]
+fn what_was_interrupted_is_named_with_its_files() {
+    let mut said = BTreeSet::new();
+    for (undoing, number) in (0..60).flat_map(|number| [(false, number), (true, number)]) {
+        let project = Project::new().file("a", "1\n").file("b", "1\n");
+        let changes = project.changes(&[("a", Entry::file("2\n")), ("b", Entry::Absent)]);
+        let steps = Steps::killed_at(number);
+        if undoing {
+            let record = apply(&changes, &project.site(), &Steps::default()).unwrap().record.unwrap();
+            let _killed = undo(&record, project.root(), &steps);
+        } else {
+            let _killed = apply(&changes, &project.site(), &steps);
+        }
+        said.extend(recover(&project.undo(), project.root()).unwrap().iter().map(Recovered::told));
+    }
+    let back = "`qwen undo run-1` takes it back";
+    let (delivery, undo) = ("the delivery of run run-1 was interrupted", "the undo of run run-1 was interrupted");
+    let wanted = [
+        format!("{delivery} at its end: everything is delivered: a, b; {back}"),
+        format!("{delivery}, and is rolled back"),
+        format!("{delivery}, and is rolled back: a"),
+        format!("{delivery}, and is rolled back: a, b"),
+        format!("{undo}, and is finished"),
+        format!("{undo}, and is finished: a, b"),
+        format!("{undo}, and is finished: b"),
+        format!("{undo}, and left as it is, because none of its temporary files is there: a, b; {back}"),
+    ];
+    assert_eq!(said.into_iter().collect::<Vec<_>>(), wanted);
+}

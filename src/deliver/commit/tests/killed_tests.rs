@@ -120,6 +120,49 @@ fn what_somebody_has_kept_since_a_kill_is_never_taken_back() {
     }
 }
 
+#[test]
+fn a_delivery_killed_after_its_commit_is_finished_and_the_commit_is_named() {
+    let all = Steps::default();
+    act(&small(), Killed::Commit, &all);
+    let mut said = Vec::new();
+    for number in 0..all.taken() {
+        let project = small();
+        act(&project, Killed::Commit, &Steps::killed_at(number));
+        let head = git(project.root(), &["rev-parse", "HEAD"]);
+        for told in recovered(&project).into_iter().filter(|told| told.contains(&head)) {
+            assert_eq!(git(project.root(), &["status", "--porcelain"]), "", "operation {number}");
+            assert_eq!(
+                told,
+                format!(
+                    "the delivery of run run-1 was interrupted; its commit {head} is kept; `qwen undo run-1` takes it back"
+                )
+            );
+            said.push(number);
+            undo::undo(&project.records()[0].0, project.root(), &Steps::default()).unwrap();
+            assert_eq!(git(project.root(), &["rev-list", "--count", "HEAD"]), "1");
+            assert_eq!(git(project.root(), &["status", "--porcelain"]), "");
+        }
+    }
+    assert!(!said.is_empty());
+}
+
+#[test]
+fn files_that_were_kept_since_a_kill_are_named() {
+    let steps = Steps::default();
+    act(&small(), Killed::Apply, &steps);
+    let mut said = Vec::new();
+    for number in 0..steps.taken() {
+        let project = small();
+        act(&project, Killed::Apply, &Steps::killed_at(number));
+        remove_temporary(&project);
+        commit_all(project.root());
+        said.extend(recovered(&project));
+    }
+    let wanted = "the delivery of run run-1 was interrupted, and left as it is, because none of its temporary files is \
+        there: a, b; `qwen undo run-1` takes it back";
+    assert!(said.iter().any(|told| told == wanted), "{said:#?}");
+}
+
 fn recovered(project: &Project) -> Vec<String> {
     undo::recover(&project.undo(), project.root()).unwrap().iter().map(undo::Recovered::told).collect()
 }
