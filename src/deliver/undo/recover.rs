@@ -149,7 +149,7 @@ pub(super) fn recover_one(folder: &Path, root: &Path) -> Result<Option<Recovered
     }
     let is_delivery = record.state == State::Begun;
     if let Some(ending) = kept(&record, root, &tree)? {
-        let report = close(&record.clone(), &mut record, (root, &tree, &journal), &ending)?;
+        let report = close(&mut record, (root, &tree, &journal), &ending)?;
         return Ok(Some(Recovered { report, ending }));
     }
     if is_delivery && !record.is_being_undone() {
@@ -191,7 +191,7 @@ fn kept(record: &Record, root: &Path, tree: &Folder) -> io::Result<Option<Ending
     }
     let temporary = record.temporary.iter().chain(record.outputs.iter().map(|output| &output.temporary));
     // In the middle of an undoing there is a moment without such files.
-    let is_left_so = !is_any_left(temporary, tree)? && !(is_being_undone && is_mixed);
+    let is_left_so = !(is_any_left(temporary, tree)? || is_being_undone && is_mixed);
     let base = match &record.commit {
         // Undoing has moved HEAD back before.
         Some(commit) if is_being_undone => &commit.old,
@@ -249,7 +249,6 @@ fn is_committed(repository: &Repository, base: Option<&str>, tree: &Folder, path
 
 /// Closes a record without taking anything back, and removes what the process left.
 fn close(
-    before: &Record,
     record: &mut Record,
     (root, tree, journal): (&Path, &Folder, &Journal),
     ending: &Ending,
@@ -272,7 +271,9 @@ fn close(
     }
     report.untidy.extend(outputs::tidy(record, tree, steps));
     let is_being_undone = record.is_being_undone();
-    report.untidy.extend(clear_left_over(&mut record.temporary, before, tree, &mut report.set_aside, steps));
+    let mut temporary = std::mem::take(&mut record.temporary);
+    report.untidy.extend(clear_left_over(&mut temporary, record, tree, &mut report.set_aside, steps));
+    record.temporary = temporary;
     for file in record.files.iter().filter(|file| file.after == Shape::Absent) {
         let removed = journal::path(&file.path).and_then(|path| remove_empty(tree, &path, steps, &mut Vec::new()));
         report.untidy.extend(removed.err().map(|error| format!("the directory of {}: {error}", file.path)));

@@ -57,8 +57,10 @@ fn by_hand(root: &Path) {
     let _gone = std::fs::remove_file(root.join("gone"));
 }
 
+type Person = (&'static str, fn(&Project));
+
 /// What somebody does before the next command.
-const PEOPLE: [(&str, fn(&Project)); 5] = [
+const PEOPLE: [Person; 5] = [
     ("cleans, makes the change and commits it", |project| {
         git(project.root(), &["reset", "-q", "--hard"]);
         git(project.root(), &["clean", "-qfd"]);
