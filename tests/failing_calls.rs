@@ -123,7 +123,9 @@ fn a_delivery_and_its_undoing_are_whole_or_not_at_all_whatever_fails() {
                 assert_eq!(again.code, 0, "{what}, again: {}", again.stderr);
             }
             assert_eq!(now(&project), AFTER, "{what}");
-            assert_eq!(leftovers(&project), Vec::<PathBuf>::new(), "{what}");
+            // What a delivery could not remove is named, and goes with the next command.
+            let is_named = outcome.code == 0 && (outcome.stdout + &outcome.stderr).contains("cannot remove");
+            assert!(is_named || leftovers(&project).is_empty(), "{what}");
             assert_eq!(project.run_git(&["fsck", "--no-progress", "--no-dangling"]), "", "{what}");
 
             let undone = qwen(&project, &[fault], &["undo"]);
