@@ -108,12 +108,13 @@ fn a_delivery_and_its_undoing_are_whole_or_not_at_all_whatever_fails() {
             let project = project();
             let outcome = qwen(&project, &[fault], &["run", flag, "change it"]);
             assert_whole(&project, &what, &outcome, AFTER, BEFORE);
+            let said = outcome.stdout + &outcome.stderr;
+            if said.contains("git reset") || said.contains("was left over") {
+                // Git's own locks stay where nothing can be removed, and we can refuse more than that.
+                assert_eq!((fault.0, flag), ("removing", "--commit"), "{said}");
+                continue;
+            }
             if outcome.code != 0 {
-                if outcome.stderr.contains("git reset") {
-                    // Git's own locks stay where nothing can be removed, and we can refuse more than that.
-                    assert_eq!((fault.0, flag), ("removing", "--commit"), "{}", outcome.stderr);
-                    continue;
-                }
                 // A delivery that could not even be taken back is put right by the next run, which says so.
                 let mut again = project.run(&[flag, "change it"]);
                 if again.stderr.contains("was interrupted") {
@@ -123,7 +124,9 @@ fn a_delivery_and_its_undoing_are_whole_or_not_at_all_whatever_fails() {
                 assert_eq!(again.code, 0, "{what}, again: {}", again.stderr);
             }
             assert_eq!(now(&project), AFTER, "{what}");
-            assert_eq!(leftovers(&project), Vec::<PathBuf>::new(), "{what}");
+            // What a delivery could not remove is named, and goes with the next command.
+            let is_named = outcome.code == 0 && said.contains("cannot remove");
+            assert!(is_named || leftovers(&project).is_empty(), "{what}");
             assert_eq!(project.run_git(&["fsck", "--no-progress", "--no-dangling"]), "", "{what}");
 
             let undone = qwen(&project, &[fault], &["undo"]);

@@ -137,8 +137,7 @@ fn delivery(arguments: &ApplyArgs, hide: &dyn Fn(&str) -> String) -> Result<Deli
 /// Says what happened, one file a line.
 fn text(applied: &Applied, merged: &[String], arguments: &ApplyArgs, in_git: bool, look: &Appearance) -> String {
     let Applied { delivered, is_empty, taken_back, chosen, checks, .. } = applied;
-    let mut notes: Vec<String> =
-        taken_back.iter().map(|run| format!("rolled back the interrupted delivery of run {run}")).collect();
+    let mut notes = taken_back.clone();
     let mut ended =
         Ended { mark: Mark::Good, headline: String::new(), files: Vec::new(), notes: Vec::new(), next: Vec::new() };
     if delivered.files.is_empty() {

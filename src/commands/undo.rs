@@ -93,6 +93,7 @@ struct Told {
     restored: Vec<String>,
     left_alone: Vec<String>,
     warnings: Vec<String>,
+    moved_back: Option<String>,
     commit_stays: bool,
     untidy: Vec<String>,
     #[serde(skip)]
@@ -109,6 +110,7 @@ impl Told {
             restored: paths(&report.restored),
             left_alone: paths(&report.left_alone),
             warnings: texts(&warnings),
+            moved_back: report.moved_back.as_deref().map(hide),
             commit_stays: report.commit_stays,
             untidy: texts(&report.untidy),
             is_whole: report.is_whole(),
@@ -119,7 +121,7 @@ impl Told {
 fn shown(told: Told, was_undone: bool, others: bool, format: Format, look: &Appearance) -> String {
     match format {
         Format::Text | Format::Patch => {
-            let Told { run_id, restored, left_alone, warnings, commit_stays, untidy, is_whole } = told;
+            let Told { run_id, restored, left_alone, warnings, moved_back, commit_stays, untidy, is_whole } = told;
             let number = |files: &[String]| count(files.len() as u64, "file");
             let mut headline = match was_undone {
                 true => format!("Nothing to do: run {run_id} is already undone"),
@@ -148,7 +150,7 @@ fn shown(told: Told, was_undone: bool, others: bool, format: Format, look: &Appe
                 mark: if is_whole { Mark::Good } else { Mark::Partly },
                 headline,
                 files: restored.chain(kept).collect(),
-                notes: untidy.chain(warnings).chain(std::iter::once(last)).collect(),
+                notes: moved_back.into_iter().chain(untidy).chain(warnings).chain(std::iter::once(last)).collect(),
                 next: others.then(|| ("earlier runs", "qwen undo --list".to_owned())).into_iter().collect(),
             };
             ended.text(look)

@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 
 use super::delivery::Site;
-use super::directories::{folders_between, make_folders};
+use super::directories::{folders_between, has_above, has_below, make_folders, remove_empty};
 use super::error::DeliverError;
 use super::journal::{Journal, Record, Saved, SavedCommit, Shape, State, next_number, prune, quoted};
+use super::left_over::clear;
 use super::outputs::{self, Item as OutputItem, Outputs};
 use super::references::{self, CommitUndone};
 use super::swaps::{Swap, changed, is_changed};
@@ -26,8 +27,17 @@ use crate::workspace::steps::Steps;
 /// How many undo records of a user's deliveries are kept.
 const RECORDS: usize = 200;
 
-/// Applies a change set to the work tree and returns the undo record's directory.
-pub fn apply(changes: &ChangeSet, site: &Site<'_>, steps: &Steps) -> Result<Option<PathBuf>, DeliverError> {
+/// What a delivery left.
+#[derive(Debug)]
+pub struct Finished {
+    /// The undo record's directory.
+    pub record: Option<PathBuf>,
+    /// What the operator should know.
+    pub warnings: Vec<String>,
+}
+
+/// Applies a change set to the work tree.
+pub fn apply(changes: &ChangeSet, site: &Site<'_>, steps: &Steps) -> Result<Finished, DeliverError> {
     Applied::begin(changes, site, steps)?.finish()
 }
 
@@ -109,9 +119,6 @@ enum Done {
     FolderMade(RelPath),
     /// With its mode.
     FolderRemoved(RelPath, u32),
-    OldDropped {
-        item: usize,
-    },
     /// New contents of this number of the outputs are on their way to a temporary name.
     OutputStaged(usize),
     OutputSwapped(usize),
@@ -218,6 +225,7 @@ impl<'a> Applied<'a> {
             outputs_delivered: 0,
             modes: BTreeMap::new(),
             swapping: false,
+            head: site.repository.and_then(|repository| repository.head.clone()),
             narrow: self.items.iter().filter(|item| item.leaves()).map(|item| quoted(item.path.as_bytes())).collect(),
         }
     }
@@ -259,34 +267,30 @@ impl<'a> Applied<'a> {
         }
     }
 
-    /// Drops the old contents; afterwards only the record can undo the delivery. Returns the record's directory.
-    pub fn finish(mut self) -> Result<Option<PathBuf>, DeliverError> {
-        for item in 0..self.items.len() {
-            if self.items[item].change.before != Entry::Absent {
-                let dropped = self.attempt(item, |this| this.drop_old(item));
-                if let Err(cause) = dropped {
-                    return Err(self.roll_back(cause));
-                }
-            }
-        }
+    /// Records that everything is delivered, which only its record can undo from then on, and drops the old contents.
+    pub fn finish(mut self) -> Result<Finished, DeliverError> {
         if let Some((journal, record)) = &mut self.journal {
             record.state = State::Done;
-            record.temporary.clear();
             record.narrow.clear();
-            record.swapping = false;
             if let Err(error) = journal.write(record, self.steps) {
                 let cause = DeliverError::io("the undo record", &error);
                 return Err(self.roll_back(cause));
             }
         }
-        self.done.clear();
+        (self.done, self.commit) = (Vec::new(), None);
+        let (stuck, warnings) = self.drop_all_old();
+        let is_clear = match &self.outputs {
+            Some((outputs, items)) => outputs::clear_aside(items, outputs, &self.root, self.steps),
+            None => true,
+        };
         let swaps = self.swaps().len();
-        if let Some((outputs, items)) = &self.outputs
-            && outputs::clear_aside(items, outputs, &self.root, self.steps)
-            && let Some((journal, record)) = &mut self.journal
-        {
-            record.outputs.clear();
-            record.outputs_delivered = swaps;
+        if let Some((journal, record)) = &mut self.journal {
+            record.swapping = !stuck.is_empty();
+            record.temporary = stuck;
+            if is_clear {
+                record.outputs.clear();
+                record.outputs_delivered = swaps;
+            }
             // All is delivered; a record that still names what was put aside makes the next command look for it.
             let _looked_for = journal.write(record, self.steps);
         }
@@ -295,20 +299,46 @@ impl<'a> Applied<'a> {
             // One that cannot be removed is tried again by the next delivery.
             let _all_is_delivered = prune(undo, RECORDS);
         }
-        Ok(record)
+        Ok(Finished { record, warnings })
+    }
+
+    /// Removes what was put aside, and the directories that are empty without it. Returns the temporary names of what
+    /// could not be removed, and what the operator should know.
+    fn drop_all_old(&self) -> (Vec<String>, Vec<String>) {
+        let (mut stuck, mut warnings) = (Vec::new(), Vec::new());
+        for item in self.items.iter().filter(|item| item.change.before != Entry::Absent) {
+            let Item { path, change, aside, .. } = item;
+            let before = Shape::of(&change.before);
+            match clear(&self.root, aside, &|shape| *shape == before, self.steps) {
+                Ok(None) => {}
+                Ok(Some(kept)) => {
+                    warnings.push(format!("what was written to {path} while it was replaced is kept in {kept}"));
+                }
+                Err(error) => {
+                    warnings.push(format!("cannot remove {aside}, the old contents of {path}: {error}"));
+                    stuck.push(quoted(aside.as_bytes()));
+                }
+            }
+            if change.after == Entry::Absent
+                && !item.leaves()
+                && let Err(error) = remove_empty(&self.root, path, self.steps, &mut Vec::new())
+            {
+                warnings.push(format!("cannot remove the empty directory of {path}: {error}"));
+            }
+        }
+        (stuck, warnings)
     }
 
     fn run(&mut self) -> Result<(), DeliverError> {
         self.stage()?;
         let is_gone = |this: &Self, item: &usize| this.items[*item].change.after == Entry::Absent;
         let gone: Vec<usize> = (0..self.items.len()).filter(|item| is_gone(self, item)).collect();
-        // A directory that becomes a file.
+        let coming: BTreeSet<RelPath> =
+            self.items.iter().filter(|item| item.change.after != Entry::Absent).map(|item| item.path.clone()).collect();
+        // A directory that becomes a file, or the reverse.
         let makes_way = |item: &usize| {
             let path = self.items[*item].path;
-            let is_related = |other: &Item<'_>| {
-                other.change.after != Entry::Absent && (other.path.is_under(path) || path.is_under(other.path))
-            };
-            self.items.iter().any(is_related)
+            has_below(&coming, path) || has_above(&coming, path)
         };
         let (first, last): (Vec<usize>, Vec<usize>) = gone.into_iter().partition(makes_way);
         self.swap_outputs(false)?;
@@ -424,38 +454,13 @@ impl<'a> Applied<'a> {
         self.swap(item).take()?;
         self.done.push(Done::Removed { item, mode });
         self.swap(item).check(&|entry| *entry == change.before)?;
-        if leaves { self.remove_empty(path) } else { Ok(()) }
-    }
-
-    /// Removes what was put aside, and the directories that are empty without it.
-    fn drop_old(&mut self, item: usize) -> io::Result<()> {
-        let Item { path, change, aside, .. } = &self.items[item];
-        let (folder, name) = self.root.parent_of(aside)?;
-        folder.unlink(name, self.steps)?;
-        self.done.push(Done::OldDropped { item });
-        match change.after == Entry::Absent && !self.items[item].leaves() {
-            true => self.remove_empty(path),
-            false => Ok(()),
+        if !leaves {
+            return Ok(());
         }
-    }
-
-    /// Removes the directories of a path that are empty, innermost first.
-    fn remove_empty(&mut self, path: &RelPath) -> io::Result<()> {
-        let mut folder = path.parent();
-        while let Some(empty) = folder.filter(|folder| !folder.is_root()) {
-            folder = empty.parent();
-            let (parent, name) = match self.root.parent_of(&empty) {
-                Err(error) if is_missing(&error) => continue,
-                found => found?,
-            };
-            let mode = parent.mode_of(name)?.unwrap_or(0o777);
-            match parent.remove(name, self.steps) {
-                Ok(()) => self.done.push(Done::FolderRemoved(empty, mode)),
-                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        let mut removed = Vec::new();
+        let all = remove_empty(&self.root, path, self.steps, &mut removed);
+        self.done.extend(removed.into_iter().map(|(folder, mode)| Done::FolderRemoved(folder, mode)));
+        all
     }
 }
 
@@ -467,7 +472,8 @@ impl Drop for Applied<'_> {
         }
         let committed = self.commit.take().map(|commit| references::undo(&commit, &self.at, &self.run_id));
         // What remains is in the record, which says that the delivery began; the next command rolls it back.
-        if committed.is_none_or(|undone| matches!(undone, Ok(CommitUndone::Gone(warnings)) if warnings.is_empty()))
+        if committed
+            .is_none_or(|undone| matches!(undone, Ok(CommitUndone::Gone { warnings, .. }) if warnings.is_empty()))
             && self.take_all_back().is_empty()
             && let Some((journal, _)) = self.journal.take()
         {

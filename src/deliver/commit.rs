@@ -226,16 +226,19 @@ pub(super) fn on_head(
     }
     let indexed = step(steps).and_then(|()| update_index(repository, &prepared.index_info));
     if let Err(cause) = indexed {
-        return Err(applied.roll_back(move_back(repository, &prepared, cause)));
+        return Err(applied.roll_back(move_back(repository, &prepared, steps, cause)));
     }
     match applied.finish() {
-        Ok(record) => delivered.record = record,
+        Ok(finished) => {
+            delivered.record = finished.record;
+            delivered.warnings.extend(finished.warnings);
+        }
         Err(cause) => {
             let cause = match update_index(repository, &prepared.index_info_before) {
                 Ok(()) => cause,
                 Err(also) => DeliverError::conflict(format!("{cause}; {also}"), "run `git reset` to repair the index"),
             };
-            return Err(move_back(repository, &prepared, cause));
+            return Err(move_back(repository, &prepared, steps, cause));
         }
     }
     delivered.branch = repository.head_now().map_err(|error| from_repository(&error))?.1;
@@ -251,8 +254,11 @@ fn step(steps: &Steps) -> Result<(), DeliverError> {
 }
 
 /// Moves the reference back after an error, and returns the error with a note on how that went.
-fn move_back(repository: &Repository, prepared: &Prepared, cause: DeliverError) -> DeliverError {
-    let back = move_reference_back(repository, "HEAD", prepared.base.as_deref(), &prepared.commit);
+fn move_back(repository: &Repository, prepared: &Prepared, steps: &Steps, cause: DeliverError) -> DeliverError {
+    let back = steps.step().map_err(|error| error.to_string()).and_then(|()| {
+        move_reference_back(repository, "HEAD", prepared.base.as_deref(), &prepared.commit)
+            .map_err(|error| error.to_string())
+    });
     match back {
         Ok(()) => cause,
         Err(error) => DeliverError::conflict(

@@ -1,12 +1,13 @@
 //! Makes the directories of a delivery's files, and writes single entries in them.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 
 use super::swaps::Swap;
 use crate::change::Entry;
 use crate::path::RelPath;
-use crate::workspace::folder::{Folder, Like};
+use crate::workspace::folder::{Folder, Like, is_missing};
 use crate::workspace::steps::Steps;
 
 /// Makes the folders below `from` on the way to a path, as far as they are missing, with these modes, and names those that
@@ -59,6 +60,43 @@ pub(super) fn back_name(run_id: &str) -> OsString {
     format!(".qwen-{run_id}-back").into()
 }
 
+/// Removes the directories of a path that are empty, innermost first, and names those that it removed, with their modes.
+pub(super) fn remove_empty(
+    root: &Folder,
+    path: &RelPath,
+    steps: &Steps,
+    removed: &mut Vec<(RelPath, u32)>,
+) -> io::Result<()> {
+    let mut folder = path.parent();
+    while let Some(empty) = folder.filter(|folder| !folder.is_root()) {
+        folder = empty.parent();
+        let (parent, name) = match root.parent_of(&empty) {
+            Err(error) if is_missing(&error) => continue,
+            found => found?,
+        };
+        let mode = parent.mode_of(name)?.unwrap_or(0o777);
+        match parent.remove(name, steps) {
+            Ok(()) => removed.push((empty, mode)),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Tells whether one of these paths is this one, or is below it.
+pub(super) fn has_below(paths: &BTreeSet<RelPath>, path: &RelPath) -> bool {
+    // No name sorts before this one.
+    let first = path.child("\u{1}");
+    let below = first.and_then(|first| paths.range(first..).next());
+    paths.contains(path) || below.is_some_and(|below| below.is_under(path))
+}
+
+/// Tells whether one of these paths is this one, or a directory on the way to it.
+pub(super) fn has_above(paths: &BTreeSet<RelPath>, path: &RelPath) -> bool {
+    std::iter::successors(Some(path.clone()), RelPath::parent).any(|path| paths.contains(&path))
+}
+
 /// Returns the directories below `from` on the way to `path`, outermost first.
 pub(super) fn folders_between(from: &RelPath, path: &RelPath) -> Vec<RelPath> {
     let mut folders = Vec::new();
@@ -69,4 +107,25 @@ pub(super) fn folders_between(from: &RelPath, path: &RelPath) -> Vec<RelPath> {
     }
     folders.reverse();
     folders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::arbitrary::files;
+
+    proptest::proptest! {
+        #[test]
+        fn paths_below_and_above_are_found_as_by_comparing_each(some in files(), others in files()) {
+            let paths: BTreeSet<RelPath> = some.keys().cloned().collect();
+            for path in some.keys().chain(others.keys()) {
+                let below = paths.iter().any(|other| other.is_under(path));
+                let above = paths.iter().any(|other| path.is_under(other));
+                proptest::prop_assert_eq!((has_below(&paths, path), has_above(&paths, path)), (below, above));
+                let parent = path.parent().unwrap_or_default();
+                let below = paths.iter().any(|other| other.is_under(&parent));
+                proptest::prop_assert!(parent.is_root() || has_below(&paths, &parent) == below);
+            }
+        }
+    }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::directories::back_name;
 use crate::base::digest::sha256;
 use crate::bounded;
 use crate::change::{Entry, diff, git_name};
@@ -23,7 +24,7 @@ use crate::workspace::steps::Steps;
 pub enum State {
     /// It may have stopped anywhere in between.
     Begun,
-    /// Everything is delivered.
+    /// Everything is delivered. With temporary files, old contents may still be there, or it is being undone.
     Done,
     /// Everything is as before.
     Undone,
@@ -69,6 +70,22 @@ pub struct Record {
     /// Files and directories that undoing makes anew: until all is in place they have too few rights.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub narrow: Vec<String>,
+    /// The commit of HEAD when the delivery, or its undoing, began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+}
+
+impl Record {
+    /// Tells whether undoing has begun and not ended: its temporary files have names of their own.
+    pub(super) fn is_being_undone(&self) -> bool {
+        let name = back_name(&self.run_id);
+        let is_of_undo = |temporary: &String| {
+            path(temporary).is_ok_and(|path| {
+                path.file_name().is_some_and(|file| file.as_encoded_bytes().starts_with(name.as_encoded_bytes()))
+            })
+        };
+        self.temporary.iter().any(is_of_undo)
+    }
 }
 
 /// A changed file before and after.
@@ -84,7 +101,7 @@ pub struct Saved {
 }
 
 /// An entry by its digest.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "kind", deny_unknown_fields)]
 pub enum Shape {
     /// Nothing.

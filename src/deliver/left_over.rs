@@ -1,5 +1,6 @@
 //! Removes the temporary files that a delivery or an undoing left when it was killed, and keeps what is not its own.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use super::journal::{self, Record, Shape};
@@ -8,31 +9,66 @@ use crate::path::RelPath;
 use crate::workspace::folder::{Folder, is_missing};
 use crate::workspace::steps::Steps;
 
-/// Removes the temporary files of a record. Where it was killed while names were swapped, one that holds neither old nor
-/// new contents is what somebody wrote meanwhile: it gets a name of its own, which is added.
+/// Removes the temporary files of a record. Where names were swapped, one that holds neither old nor new contents is what
+/// somebody wrote meanwhile: it gets a name of its own, which is added. Keeps in the list what cannot be removed, and
+/// returns why.
 pub(super) fn clear_left_over(
+    temporary: &mut Vec<String>,
     record: &Record,
     tree: &Folder,
     set_aside: &mut Vec<RelPath>,
     steps: &Steps,
-) -> io::Result<()> {
-    for temporary in &record.temporary {
-        let temporary = journal::path(temporary)?;
+) -> Vec<String> {
+    let known: BTreeSet<&Shape> = record.files.iter().flat_map(|file| [&file.before, &file.after]).collect();
+    let is_known = |shape: &Shape| !record.swapping || known.contains(shape);
+    let mut stuck = Vec::new();
+    temporary.retain(|name| {
+        let cleared = journal::path(name).and_then(|temporary| {
+            let names = second_name(&temporary).into_iter().chain([temporary]);
+            names.into_iter().try_for_each(|path| {
+                set_aside.extend(clear(tree, &path, &is_known, steps)?);
+                Ok(())
+            })
+        });
+        cleared.inspect_err(|error: &io::Error| stuck.push(format!("{name}: {error}"))).is_err()
+    });
+    stuck
+}
+
+/// Removes a temporary file if it holds what is known, else gives it a name that nothing removes, and returns that.
+/// Whoever opened it before names were swapped may have written to it since.
+pub(super) fn clear(
+    tree: &Folder,
+    path: &RelPath,
+    is_known: &dyn Fn(&Shape) -> bool,
+    steps: &Steps,
+) -> io::Result<Option<RelPath>> {
+    if tree.kind_at(path)?.is_none() {
+        return Ok(None);
+    }
+    steps.step()?;
+    let is_ours = match Shape::of(&tree.entry_at(path)?) {
+        Shape::Absent => !tree.has_folder(path)?,
+        shape @ (Shape::File { .. } | Shape::Link { .. }) => is_known(&shape),
+    };
+    match is_ours {
+        // Nothing comes between the look and the removal.
+        true => remove_one(tree, path, &Steps::default()).map(|()| None),
+        false => keep(tree, path, steps).map(Some),
+    }
+}
+
+/// Tells whether one of these temporary files is there.
+pub(super) fn is_any_left<'n>(temporary: impl IntoIterator<Item = &'n String>, tree: &Folder) -> io::Result<bool> {
+    for name in temporary {
+        let temporary = journal::path(name)?;
         for path in second_name(&temporary).into_iter().chain([temporary]) {
-            let now = Shape::of(&tree.entry_at(&path)?);
-            let is_known = match now {
-                Shape::Absent => !tree.has_folder(&path)?,
-                Shape::File { .. } | Shape::Link { .. } => {
-                    record.files.iter().any(|file| file.before == now || file.after == now)
-                }
-            };
-            match is_known || !record.swapping {
-                true => remove_one(tree, &path, steps)?,
-                false => set_aside.push(keep(tree, &path, steps)?),
+            if tree.kind_at(&path)?.is_some() {
+                return Ok(true);
             }
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Gives a file a name that nothing removes.

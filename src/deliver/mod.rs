@@ -40,7 +40,7 @@ pub use gate::Gate;
 pub use journal::records;
 pub use outputs::Outputs;
 pub use propose::Proposal;
-pub use undo::{UndoReport, recover, undo};
+pub use undo::{Recovered, UndoReport, recover, undo};
 
 use error::from_repository;
 
@@ -106,7 +106,9 @@ fn deliver_all(
         Delivery::Apply => {
             refuse_dirty(&status)?;
             in_the_way::refuse(changes, site)?;
-            delivered.record = apply::apply(changes, site, &Steps::default())?;
+            let finished = apply::apply(changes, site, &Steps::default())?;
+            delivered.record = finished.record;
+            delivered.warnings.extend(finished.warnings);
             delivered.applied = true;
         }
         Delivery::Commit(order) => {

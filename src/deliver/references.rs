@@ -197,8 +197,7 @@ pub(super) fn publish(private: &Path, repository: &Repository, run_id: &str) -> 
 /// Finds what would prevent [`undo`] of a commit, before anything is changed: what a person can end is a busy resource.
 pub(super) fn can_undo(commit: &SavedCommit, root: &Path) -> io::Result<()> {
     let Some(repository) = Repository::discover(root).map_err(io::Error::other)? else { return Ok(()) };
-    let busy = |message: String| io::Error::new(io::ErrorKind::ResourceBusy, message);
-    refuse_locks(&repository, "HEAD").map_err(|error| busy(format!("{error}; {}", error.hint())))?;
+    refuse_locks(&repository, "HEAD").map_err(|error| busy(&error))?;
     // Checks that git starts and accepts the repository.
     repository.git().run(&["rev-parse", "--git-dir"], b"").map(drop).map_err(io::Error::other)?;
     let name = match place_of(commit, &repository)? {
@@ -208,13 +207,16 @@ pub(super) fn can_undo(commit: &SavedCommit, root: &Path) -> io::Result<()> {
     };
     let used_in = repository.git().line(&["for-each-ref", "--format=%(worktreepath)", &name], b"").unwrap_or_default();
     let name = shown(&name);
-    Err(busy(match used_in.is_empty() {
-        true => format!("the run's commit is on {name}, which is not checked out; run `git switch {name}` first"),
-        false => format!(
-            "the run's commit is on {name}, which is checked out in {used_in}; run `git switch --detach` there, and \
+    Err(io::Error::new(
+        io::ErrorKind::ResourceBusy,
+        match used_in.is_empty() {
+            true => format!("the run's commit is on {name}, which is not checked out; run `git switch {name}` first"),
+            false => format!(
+                "the run's commit is on {name}, which is checked out in {used_in}; run `git switch --detach` there, and \
              `git switch {name}` here"
-        ),
-    }))
+            ),
+        },
+    ))
 }
 
 /// Returns the reference that a commit moves: the branch that HEAD names, or HEAD itself where it names none.
@@ -288,17 +290,69 @@ fn shown(reference: &str) -> &str {
     kinds.into_iter().find_map(|kind| reference.strip_prefix(kind)).unwrap_or(reference)
 }
 
-/// Says which other reference keeps a commit that was undone.
+/// Returns what has a commit: any reference but this one, and a work tree that is on no branch.
+fn keepers(repository: &Repository, commit: &str, without: &str) -> Vec<String> {
+    let mut found = having(repository, commit, &[], without);
+    let git = repository.git();
+    let listed = git.line(&["worktree", "list", "--porcelain"], b"").unwrap_or_default();
+    for tree in listed.split("\n\n").filter(|tree| tree.lines().any(|line| line == "detached")) {
+        let named = |name: &str| tree.lines().find_map(|line| line.strip_prefix(name));
+        if let (Some(place), Some(head)) = (named("worktree "), named("HEAD "))
+            && git.run(&["merge-base", "--is-ancestor", commit, head], b"").is_ok()
+        {
+            found.push(format!("the work tree {place}"));
+        }
+    }
+    found
+}
+
+/// Says what else keeps a commit that was undone.
 fn kept_by(repository: &Repository, commit: &str, without: &str) -> Option<String> {
-    let others = having(repository, commit, &["refs/heads/", "refs/remotes/", "refs/tags/"], without);
+    let others = keepers(repository, commit, without);
     others.first().map(|other| format!("{} has the commit {commit} as well, and keeps it", shown(other)))
+}
+
+/// Tells whether the commit of a record exists, and anything has it.
+pub(super) fn is_kept(commit: &SavedCommit, repository: &Repository) -> bool {
+    !keepers(repository, &commit.new, "").is_empty()
+}
+
+/// Brings the index to the commit of a delivery that was killed between the two, as far as nobody has changed it since.
+pub(super) fn finish_index(commit: &SavedCommit, root: &Path) -> io::Result<()> {
+    let Some(repository) = Repository::discover(root).map_err(io::Error::other)? else { return Ok(()) };
+    // Where somebody has gone on, the index is theirs.
+    if repository.head.as_deref() != Some(&commit.new) {
+        return Ok(());
+    }
+    let (before, after) = index_lines(commit)?;
+    let lines = repository.index_info_where_still(&after, &before).map_err(io::Error::other)?;
+    if !lines.is_empty() {
+        refuse_locks(&repository, "HEAD").map_err(|error| busy(&error))?;
+    }
+    update_index(&repository, &lines).map_err(io::Error::other)
+}
+
+/// Returns the index entries before and after the commit of a record.
+fn index_lines(commit: &SavedCommit) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let read = |lines| unquoted(lines).ok_or_else(|| io::Error::other("the record of the commit is damaged"));
+    Ok((read(&commit.index_before)?, read(&commit.index_after)?))
+}
+
+/// What a person can end.
+fn busy(error: &DeliverError) -> io::Error {
+    io::Error::new(io::ErrorKind::ResourceBusy, format!("{error}; {}", error.hint()))
 }
 
 /// What became of a commit that was to be undone.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CommitUndone {
-    /// The run's reference no longer has it; with warnings about what else has it, and about a lock that git left.
-    Gone(Vec<String>),
+    /// The run's reference no longer has it.
+    Gone {
+        /// The reference that was moved back, and to which commit, for people; `None` where it was so already.
+        moved: Option<String>,
+        /// About what else has it, and about a lock that git left.
+        warnings: Vec<String>,
+    },
     /// It stays, for this reason: somebody has built on it.
     Stays(String),
 }
@@ -310,12 +364,15 @@ pub(super) enum CommitUndone {
 pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Result<CommitUndone> {
     let Some(repository) = Repository::discover(root).map_err(io::Error::other)? else {
         let warning = format!("{} is no longer in a git repository", root.display());
-        return Ok(CommitUndone::Gone(vec![warning]));
+        return Ok(CommitUndone::Gone { moved: None, warnings: vec![warning] });
     };
     remove_unfinished(&objects_of(&repository).map_err(io::Error::other)?, run_id);
     let reference = match place_of(commit, &repository)? {
         Place::End(reference) => reference,
-        Place::Nowhere => return Ok(CommitUndone::Gone(kept_by(&repository, &commit.new, "").into_iter().collect())),
+        Place::Nowhere => {
+            let warnings = kept_by(&repository, &commit.new, "").into_iter().collect();
+            return Ok(CommitUndone::Gone { moved: None, warnings });
+        }
         Place::First => {
             let why = format!("there is no commit before {}, and no branch has it: HEAD stays there", commit.new);
             return Ok(CommitUndone::Stays(why));
@@ -325,9 +382,7 @@ pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Resul
             return Ok(CommitUndone::Stays(format!("{name} has moved since; `git revert {new}` undoes the commit")));
         }
     };
-    let damaged = || io::Error::other("the record of the commit is damaged");
-    let before = unquoted(&commit.index_before).ok_or_else(damaged)?;
-    let after = unquoted(&commit.index_after).ok_or_else(damaged)?;
+    let (before, after) = index_lines(commit)?;
     let lines = match after.is_empty() {
         // A record of a version that did not store it.
         true => before.clone(),
@@ -343,8 +398,13 @@ pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Resul
             Err(also) => io::Error::other(format!("{error}; {also}")),
         }
     })?;
-    let also = kept_by(&repository, &commit.new, &reference);
-    Ok(CommitUndone::Gone(also.into_iter().chain(left_locks(&repository, "HEAD").into_iter().take(1)).collect()))
+    let also = kept_by(&repository, &commit.new, &reference).into_iter();
+    let warnings = also.chain(left_locks(&repository, "HEAD").into_iter().take(1)).collect();
+    let moved = match &commit.old {
+        Some(old) => format!("{} is back at {old}", shown(&reference)),
+        None => format!("{} has no commit again", shown(&reference)),
+    };
+    Ok(CommitUndone::Gone { moved: Some(moved), warnings })
 }
 
 pub(super) fn failed(error: GitError) -> DeliverError {

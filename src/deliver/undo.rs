@@ -1,15 +1,16 @@
 //! Reverts what a run delivered, from its record.
 
 mod plan;
+mod recover;
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::OsStringExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::directories::{back_name, folders_between};
-use super::journal::{self, Journal, Record, Saved, Shape, State, records};
+use rustix::fs::FileType;
+
+use super::directories::{back_name, folders_between, has_below};
+use super::journal::{self, Journal, Record, Saved, Shape, State};
 use super::left_over::{clear_left_over, remove_left_over};
 use super::outputs;
 use super::references::{self, CommitUndone};
@@ -20,6 +21,8 @@ use crate::path::RelPath;
 use crate::workspace::folder::{Folder, is_missing};
 use crate::workspace::steps::Steps;
 use plan::Plan;
+
+pub use recover::{Recovered, recover};
 
 /// The result of undoing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,11 +37,13 @@ pub struct UndoReport {
     pub unchanged: Vec<RelPath>,
     /// Problems with undoing the commit, if one was made, and what stays.
     pub warnings: Vec<String>,
+    /// The reference that was moved back with the commit, and to which one, for people.
+    pub moved_back: Option<String>,
     /// The commit was not undone: somebody has built on it.
     pub commit_stays: bool,
     /// Files set aside, or made by the run, that could not be removed; the next attempt begins with them.
     pub untidy: Vec<String>,
-    /// What somebody wrote in the middle of a delivery or undoing that was killed is kept under these names.
+    /// What somebody wrote to a file while it was replaced is kept under these names.
     pub set_aside: Vec<RelPath>,
 }
 
@@ -50,62 +55,8 @@ impl UndoReport {
 
     /// Says where what somebody wrote meanwhile is kept.
     pub fn kept_aside(&self) -> impl Iterator<Item = String> {
-        self.set_aside.iter().map(|path| format!("what was written while it was cut off is kept in {path}"))
+        self.set_aside.iter().map(|path| format!("what was written to a file while it was replaced is kept in {path}"))
     }
-}
-
-/// Rolls back what killed deliveries to this root left incomplete, or to directories above and below it, before anything
-/// else is delivered there.
-pub fn recover(undo: &Path, root: &Path) -> io::Result<Vec<UndoReport>> {
-    let mut reports = Vec::new();
-    for (folder, record) in records(undo)? {
-        let Some(place) = journal::unquoted(&record.root).map(|place| PathBuf::from(OsString::from_vec(place))) else {
-            continue;
-        };
-        let is_related = place == root
-            || (place.starts_with(root) || root.starts_with(&place)) && place.is_dir() && is_in_one(&place, root);
-        if record.state != State::Begun && !record.outputs.is_empty() && is_related {
-            // What stays now is tried again by the next command.
-            let _stays = remove_aside(&folder, &place);
-        }
-        // A delivery that was killed, or an undoing: that has not yet removed what it put aside.
-        let is_cut_off = record.state == State::Begun || !record.temporary.is_empty();
-        if is_cut_off && is_related {
-            match undo_if(&folder, &place, &Steps::default(), |now| {
-                now.state == State::Begun || !now.temporary.is_empty()
-            }) {
-                Ok(report) => reports.extend(report),
-                // A live process is delivering it at this moment.
-                Err(error) if error.cause.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => {
-                    return Err(io::Error::new(error.cause.kind(), format!("{}: {error}", place.display())));
-                }
-            }
-        }
-    }
-    Ok(reports)
-}
-
-/// Tells whether no repository begins between two directories: what is in one of its own is not touched with the other.
-fn is_in_one(one: &Path, other: &Path) -> bool {
-    let top = |path: &Path| Repository::discover(path).ok().map(|found| found.map(|repository| repository.top));
-    top(one).is_some_and(|found| Some(found) == top(other))
-}
-
-/// Removes what was put aside by a delivery, or an undoing, that was killed at its very end.
-fn remove_aside(folder: &Path, root: &Path) -> io::Result<()> {
-    let _whole = Whole::begin();
-    let tree = Folder::root(root)?;
-    if !tree.lock() {
-        return Ok(());
-    }
-    let (journal, mut record) = Journal::open(folder)?;
-    if record.state != State::Begun {
-        record.outputs_delivered = record.outputs_delivered.max(record.outputs.len());
-        outputs::tidy(&mut record, &tree, &Steps::default());
-        journal.write(&record, &Steps::default())?;
-    }
-    Ok(())
 }
 
 /// Why a record was not undone.
@@ -131,60 +82,60 @@ impl From<io::Error> for UndoError {
 /// All or nothing: the old contents are written next to their targets first, then swapped in, and swapped back if one
 /// of them fails. It may be killed and repeated at any point.
 pub fn undo(folder: &Path, root: &Path, steps: &Steps) -> Result<UndoReport, UndoError> {
-    Ok(undo_if(folder, root, steps, |_| true)?.unwrap_or_default())
+    let _whole = Whole::begin();
+    let (tree, journal, mut record) = locked(folder, root)?;
+    undo_locked(root, &tree, &journal, &mut record, steps)
 }
 
-/// As [`undo`], if the record is in this state once it is locked; `None` if it is not.
-fn undo_if(
-    folder: &Path,
-    root: &Path,
-    steps: &Steps,
-    wanted: impl Fn(&Record) -> bool,
-) -> Result<Option<UndoReport>, UndoError> {
-    let _whole = Whole::begin();
+/// Opens a record that no other process delivers or undoes as long as the directory is open.
+fn locked(folder: &Path, root: &Path) -> io::Result<(Folder, Journal, Record)> {
     let (_, record) = Journal::open(folder)?;
     let name = journal::quoted(std::os::unix::ffi::OsStrExt::as_bytes(root.as_os_str()));
     if record.root != name {
-        return Err(io::Error::other(format!("the run was in {}, not in {name}", record.root)).into());
+        return Err(io::Error::other(format!("the run was in {}, not in {name}", record.root)));
     }
     let tree = Folder::root(root)?;
     if !tree.lock() {
         let busy = format!("another run is delivering to {name}");
-        return Err(io::Error::new(io::ErrorKind::WouldBlock, busy).into());
+        return Err(io::Error::new(io::ErrorKind::WouldBlock, busy));
     }
     // Until it was locked, another process may have finished it.
-    let (journal, mut record) = Journal::open(folder)?;
-    if !wanted(&record) {
-        return Ok(None);
-    }
+    let (journal, record) = Journal::open(folder)?;
+    Ok((tree, journal, record))
+}
+
+fn undo_locked(
+    root: &Path,
+    tree: &Folder,
+    journal: &Journal,
+    record: &mut Record,
+    steps: &Steps,
+) -> Result<UndoReport, UndoError> {
     let mut report = UndoReport { run_id: record.run_id.clone(), ..UndoReport::default() };
     if record.state == State::Undone {
         if !record.temporary.is_empty() || !record.folders_made.is_empty() || !record.outputs.is_empty() {
-            clean_up(&tree, &journal, &mut record, &mut report, steps);
+            clean_up(tree, journal, record, &mut report, steps);
         }
-        return Ok(Some(report));
+        return Ok(report);
     }
     if let Some(commit) = &record.commit {
         references::can_undo(commit, root)?;
     }
-    restore(root, &tree, &journal, &mut record, &mut report, steps).map_err(|error| {
+    restore(root, tree, journal, record, &mut report, steps).map_err(|error| {
         let texts = std::iter::once(error.cause.to_string()).chain(report.kept_aside());
         UndoError { cause: io::Error::new(error.cause.kind(), texts.collect::<Vec<_>>().join("; ")), ..error }
     })?;
     if report.left_alone.is_empty() {
         record.state = State::Undone;
     } else {
-        // What was kept can be undone later, once it is again as the run left it.
-        let is_kept = |path: &RelPath| report.left_alone.contains(path);
-        record.files.retain(|file| journal::path(&file.path).is_ok_and(|path| is_kept(&path)));
         (record.state, record.commit) = (State::Done, None);
     }
-    if let Err(cause) = journal.write(&record, steps) {
+    if let Err(cause) = journal.write(record, steps) {
         // The tree is complete; only the record does not say so, and a repetition finds nothing to do.
         return Err(UndoError { cause, half: true });
     }
-    clean_up(&tree, &journal, &mut record, &mut report, steps);
-    Ok(Some(report))
+    clean_up(tree, journal, record, &mut report, steps);
+    Ok(report)
 }
 
 /// Restores files, commit and ignored outputs, or none of them.
@@ -197,12 +148,11 @@ fn restore(
     steps: &Steps,
 ) -> Result<(), UndoError> {
     outputs::take_out(record, tree, steps)?;
-    clear_left_over(record, tree, &mut report.set_aside, steps)?;
     let to_restore = to_restore(record, tree, report, steps)?;
     let mut plan = Plan::new(tree, record, to_restore, steps)?;
-    record.temporary = plan.temporary();
-    record.narrow = plan.narrow(record)?;
-    record.swapping = false;
+    let narrow = plan.narrow(record)?;
+    begin(root, &plan, tree, journal, record, &mut report.set_aside, steps)?;
+    record.narrow = narrow;
     let written = journal.write(record, steps).and_then(|()| plan.write_all(journal)).and_then(|()| {
         record.swapping = true;
         journal.write(record, steps)
@@ -214,10 +164,14 @@ fn restore(
         Ok(left_alone) => report.left_alone.extend(left_alone),
         Err(error) => return Err(given_up(&plan, journal, record, error)),
     }
-    report.restored = plan.paths().filter(|path| !report.left_alone.contains(path)).cloned().collect();
+    let left_alone: BTreeSet<&RelPath> = report.left_alone.iter().collect();
+    report.restored = plan.paths().filter(|path| !left_alone.contains(path)).cloned().collect();
     if let Some(commit) = &record.commit {
         match references::undo(commit, root, &record.run_id) {
-            Ok(CommitUndone::Gone(warnings)) => report.warnings.extend(warnings),
+            Ok(CommitUndone::Gone { moved, warnings }) => {
+                report.moved_back = moved;
+                report.warnings.extend(warnings);
+            }
             Ok(CommitUndone::Stays(why)) => {
                 report.warnings.push(why);
                 // Where every file is as before, what was made on it has taken the change back already.
@@ -233,8 +187,38 @@ fn restore(
         Ok(warning) => report.warnings.extend(warning),
         Err(error) => return Err(given_up(&plan, journal, record, error)),
     }
-    record.swapping = false;
     record.narrow.clear();
+    Ok(())
+}
+
+/// Removes what an earlier attempt left, once the record says that undoing has begun: from then on only its end is sought.
+fn begin(
+    root: &Path,
+    plan: &Plan<'_>,
+    tree: &Folder,
+    journal: &Journal,
+    record: &mut Record,
+    set_aside: &mut Vec<RelPath>,
+    steps: &Steps,
+) -> io::Result<()> {
+    let (earlier, head) = (record.clone(), record.head.take());
+    record.head = match record.is_being_undone() {
+        true => head,
+        false => Repository::discover(root).map_err(io::Error::other)?.and_then(|repository| repository.head),
+    };
+    let mut left = std::mem::replace(&mut record.temporary, plan.temporary());
+    if !left.is_empty() {
+        record.temporary.extend(left.iter().cloned());
+        journal.write(record, steps)?;
+        if let Some(stuck) = clear_left_over(&mut left, &earlier, tree, set_aside, steps).first() {
+            let stuck = io::Error::other(format!("cannot remove {stuck}"));
+            // What still is there is as it was.
+            let _stays = journal.write(&earlier, steps);
+            return Err(stuck);
+        }
+        record.temporary = plan.temporary();
+    }
+    record.swapping = false;
     Ok(())
 }
 
@@ -250,6 +234,8 @@ fn to_restore(
     steps: &Steps,
 ) -> io::Result<Vec<(RelPath, Saved)>> {
     let mut found = Vec::new();
+    let restorable = record.files.iter().filter(|file| file.before != Shape::Absent);
+    let files: BTreeSet<RelPath> = restorable.map(|file| journal::path(&file.path)).collect::<io::Result<_>>()?;
     for saved in &record.files {
         let path = journal::path(&saved.path)?;
         // What a delivery wrote that was killed during its own rollback.
@@ -257,10 +243,18 @@ fn to_restore(
             remove_left_over(tree, &back, steps)?;
         }
         let now = Shape::of(&tree.entry_at(&path)?);
+        let is_other = match tree.kind_at(&path)? {
+            None | Some(FileType::RegularFile | FileType::Symlink) => false,
+            // One that the run made, or that was there before.
+            Some(FileType::Directory) => saved.before == Shape::Absent && !has_below(&files, &path),
+            Some(_) => true,
+        };
         // Where a directory replaced a deleted file, it is removed first if the run made it.
         let is_ours =
             || Ok::<_, io::Error>(saved.before == Shape::Absent || now == Shape::Absent || !tree.has_folder(&path)?);
-        if now == saved.before {
+        if is_other {
+            report.left_alone.push(path);
+        } else if now == saved.before {
             report.unchanged.push(path);
         } else if now == saved.after && is_ours()? {
             found.push((path, saved.clone()));
@@ -289,21 +283,22 @@ fn to_restore(
 ///
 /// What cannot be removed stays in the record for the next attempt.
 fn clean_up(tree: &Folder, journal: &Journal, record: &mut Record, report: &mut UndoReport, steps: &Steps) {
-    let mut stuck: Vec<String> = Vec::new();
-    record.temporary.retain(|temporary| {
-        let removed = journal::path(temporary).and_then(|path| remove_left_over(tree, &path, steps));
-        removed.inspect_err(|error| stuck.push(format!("{temporary}: {error}"))).is_err()
-    });
+    let mut temporary = std::mem::take(&mut record.temporary);
+    let mut stuck = clear_left_over(&mut temporary, record, tree, &mut report.set_aside, steps);
+    record.temporary = temporary;
+    record.swapping = !record.temporary.is_empty();
     stuck.extend(outputs::tidy(record, tree, steps));
+    let mut later = BTreeSet::new();
+    if record.state == State::Done {
+        // What was kept can be undone later, once it is again as the run left it.
+        later = report.left_alone.iter().cloned().collect();
+        record.files.retain(|file| journal::path(&file.path).is_ok_and(|path| later.contains(&path)));
+    }
     let mut standing: Vec<String> = Vec::new();
     for folder in record.folders_made.iter().rev() {
         // A file that was kept may be undone later, and its directory with it.
         let path = journal::path(folder);
-        let is_below = |file: &Saved| match (journal::path(&file.path), &path) {
-            (Ok(file), Ok(folder)) => file.is_under(folder),
-            _ => false,
-        };
-        if record.state == State::Done && record.files.iter().any(is_below) {
+        if path.as_ref().is_ok_and(|path| has_below(&later, path)) {
             standing.insert(0, folder.clone());
             continue;
         }

@@ -437,9 +437,14 @@ impl Folder {
 
     /// Tells whether a directory is at a path below; no link is followed.
     pub fn has_folder(&self, path: &RelPath) -> io::Result<bool> {
+        Ok(self.kind_at(path)? == Some(FileType::Directory))
+    }
+
+    /// Returns what is at a path below, not followed; `None` if nothing is there.
+    pub fn kind_at(&self, path: &RelPath) -> io::Result<Option<FileType>> {
         match self.parent_of(path).and_then(|(parent, name)| parent.stat(name)) {
-            Ok(stat) => Ok(stat.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir())),
-            Err(error) if is_missing(&error) => Ok(false),
+            Ok(stat) => Ok(stat.map(|stat| FileType::from_raw_mode(stat.st_mode))),
+            Err(error) if is_missing(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }

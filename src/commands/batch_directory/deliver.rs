@@ -92,7 +92,8 @@ pub(in crate::commands) async fn combine(
     let description = &batch.parts.first().ok_or(BatchError::NoDirectory)?.description;
     let (rules, site) = (to.rules(), to.site());
     let how = how(flags, description, &chosen, to)?;
-    let (taken_back, again) = prepared(&how, &site)?;
+    let (mut taken_back, again) = prepared(&how, &site)?;
+    taken_back.iter_mut().for_each(|told| *told = rules.hide(told));
     let site = Site { repository: again.as_ref().or(site.repository), ..site };
     let mut merged = Merged::default();
     for one in &chosen {
@@ -176,8 +177,7 @@ impl Done {
     fn text(&self) -> emit::Ended {
         let Done { delivered, merged, taken_back, how } = self;
         let of = |number: usize| count(number as u64, "item");
-        let mut notes: Vec<String> =
-            taken_back.iter().map(|run| format!("rolled back the interrupted delivery of run {run}")).collect();
+        let mut notes = taken_back.clone();
         notes
             .extend(merged.left_out.iter().map(|key| format!("left out, because it touches an earlier change: {key}")));
         notes.extend(delivered.warnings.iter().map(|warning| format!("warning: {warning}")));

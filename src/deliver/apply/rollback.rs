@@ -39,10 +39,6 @@ impl Applied<'_> {
     /// Rolls back everything that was done, in reverse, and returns what could not be rolled back.
     pub(super) fn take_all_back(&mut self) -> Vec<String> {
         let done = std::mem::take(&mut self.done);
-        let dropped: BTreeSet<usize> = done
-            .iter()
-            .filter_map(|done| if let Done::OldDropped { item } = done { Some(*item) } else { None })
-            .collect();
         let mut stuck = Vec::new();
         let mut kept = BTreeSet::new();
         for done in done.iter().rev() {
@@ -55,7 +51,7 @@ impl Applied<'_> {
             if is_aside {
                 continue;
             }
-            let Err(error) = self.take_back(done, &dropped) else { continue };
+            let Err(error) = self.take_back(done) else { continue };
             match done {
                 Done::Exchanged { item } | Done::Placed { item } | Done::Removed { item, .. } => {
                     kept.insert(*item);
@@ -69,7 +65,7 @@ impl Applied<'_> {
         stuck
     }
 
-    fn take_back(&self, done: &Done, dropped: &BTreeSet<usize>) -> io::Result<()> {
+    fn take_back(&self, done: &Done) -> io::Result<()> {
         match done {
             Done::Written { item } => {
                 let (folder, name) = self.root.parent_of(&self.items[*item].aside)?;
@@ -85,11 +81,9 @@ impl Applied<'_> {
             }
             Done::Exchanged { item } => {
                 let Item { change, .. } = &self.items[*item];
-                self.bring_back(*item, None, dropped, || {
-                    self.swap(*item).exchange_back(&|entry| *entry == change.after)
-                })
+                self.bring_back(*item, None, || self.swap(*item).exchange_back(&|entry| *entry == change.after))
             }
-            Done::Removed { item, mode } => self.bring_back(*item, *mode, dropped, || self.swap(*item).put()),
+            Done::Removed { item, mode } => self.bring_back(*item, *mode, || self.swap(*item).put()),
             Done::Narrowed { item, mode } => {
                 let Item { path, change, .. } = &self.items[*item];
                 let (parent, name) = self.root.parent_of(path)?;
@@ -104,23 +98,16 @@ impl Applied<'_> {
                 let (parent, name) = self.root.parent_of(path)?;
                 parent.make(name, Some(*mode), self.steps)
             }
-            Done::OldDropped { .. } => Ok(()),
             Done::OutputStaged(number) => self.swaps()[*number].clear(&self.root, self.steps),
             Done::OutputSwapped(number) => self.swaps()[*number].swap_back(&self.root, self.steps),
         }
     }
 
     /// Brings back what was there before: the file itself, as long as it is aside, else its contents.
-    fn bring_back(
-        &self,
-        item: usize,
-        mode: Option<u32>,
-        dropped: &BTreeSet<usize>,
-        file: impl FnOnce() -> io::Result<()>,
-    ) -> io::Result<()> {
+    fn bring_back(&self, item: usize, mode: Option<u32>, file: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let Item { path, change, aside, .. } = &self.items[item];
         let (folder, name) = self.root.parent_of(aside)?;
-        if !dropped.contains(&item) && folder.stat(name)?.is_some() {
+        if folder.stat(name)?.is_some() {
             return file();
         }
         let is_ours = |entry: &Entry| *entry == change.after;

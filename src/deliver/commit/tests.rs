@@ -337,18 +337,27 @@ fn whatever_operation_of_a_commit_fails_repository_and_tree_are_as_before() {
     };
     let steps = Steps::default();
     assert!(attempt(&project(&[]), &steps));
+    let mut ended = std::collections::BTreeSet::new();
     // Those before are the files' alone, and have their own test.
     for number in steps.taken() - 10..steps.taken() {
-        let project = project(&[]);
-        let before = tree(&project);
-        assert!(!attempt(&project, &Steps::failing_at(number)), "operation {number}");
-        assert_eq!(tree(&project), before, "operation {number}");
-        let project = self::project(&[]);
-        let before = tree(&project);
-        assert!(!attempt(&project, &Steps::killed_at(number)), "operation {number}");
-        undo::recover(&project.undo(), project.root()).unwrap();
-        assert_eq!(tree(&project), before, "killed at {number}");
+        for (steps, is_kill) in [(Steps::failing_at(number), false), (Steps::killed_at(number), true)] {
+            let project = project(&[]);
+            let (before, base) = (tree(&project), git(project.root(), &["rev-parse", "HEAD"]));
+            let is_done = attempt(&project, &steps);
+            undo::recover(&project.undo(), project.root()).unwrap();
+            let head = git(project.root(), &["rev-parse", "HEAD"]);
+            // Once there is the commit, a delivery that is killed is finished.
+            match is_done || is_kill && head != base {
+                true => assert_eq!(tree(&project), (head, String::new(), String::new()), "operation {number}"),
+                false => assert_eq!(tree(&project), before, "operation {number}"),
+            }
+            assert!(project.leftovers().is_empty(), "operation {number}");
+            ended.insert((is_kill, is_done, git(project.root(), &["rev-parse", "HEAD"]) == base));
+        }
     }
+    let (failed, killed) = ([(false, false, true), (false, true, false)], [(true, false, false), (true, false, true)]);
+    let all = [&failed[..], &killed, &[(true, true, false)]].concat();
+    assert_eq!(ended.into_iter().collect::<Vec<_>>(), all);
 }
 
 #[test]
@@ -370,7 +379,13 @@ fn a_panic_in_the_middle_of_a_delivery_leaves_repository_and_tree_as_before() {
             assert!(number > 20);
             break;
         }
-        assert_eq!(state(&project), before, "operation {number}");
+        if state(&project) != before {
+            // All of it was in its place; what was there before is removed by the next command.
+            assert_eq!(git(project.root(), &["diff", "HEAD"]), "", "operation {number}");
+            let recovered = undo::recover(&project.undo(), project.root()).unwrap();
+            assert!(recovered[0].told().contains("everything is delivered"), "{recovered:?}");
+            assert!(project.leftovers().is_empty(), "operation {number}");
+        }
     }
 }
 
@@ -493,4 +508,5 @@ fn unfinished_objects_of_killed_runs_go_with_the_next_delivery_or_the_undo_and_t
     assert!(!again.exists() && fresh.exists() && of_git.exists());
 }
 
+mod killed_tests;
 mod place_tests;

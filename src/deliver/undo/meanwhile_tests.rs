@@ -2,7 +2,8 @@
 //! more meanwhile.
 
 use std::cell::Cell;
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -58,7 +59,7 @@ impl Person {
     fn check(&self, what: &str) {
         let root = self.project.root();
         let reports = recover(&self.project.undo(), root).unwrap();
-        let named = reports.iter().flat_map(|report| &report.set_aside).map(|path| path.under(root));
+        let named = reports.iter().flat_map(|recovered| &recovered.report.set_aside).map(|path| path.under(root));
         let wanted: Vec<PathBuf> = self.wrote.get().then(|| root.join(self.path)).into_iter().chain(named).collect();
         let found = self.found();
         assert!(found.iter().all(|path| wanted.contains(path)), "{}, {what}: {found:?}, {reports:?}", self.path);
@@ -96,8 +97,66 @@ fn what_is_written_during_a_delivery_stays_where_it_was_written() {
 
 #[test]
 fn what_is_written_during_an_undo_stays_where_it_was_written() {
-    let applied = |project: &Project| apply(&changes(project), &project.site(), &Steps::default()).unwrap().unwrap();
+    let applied =
+        |project: &Project| apply(&changes(project), &project.site(), &Steps::default()).unwrap().record.unwrap();
     while_somebody_writes(applied, |project, record, steps| format!("{:?}", undo(&record, project.root(), steps)));
+}
+
+/// Lets a person who has opened each of these files write to it before each operation of what `act` does, and checks that
+/// the text is in its place, or in a file that is named.
+fn while_somebody_has_a_file_open<P>(
+    paths: [&'static str; 4],
+    prepare: impl Fn(&Project) -> P,
+    act: impl Fn(&Project, P, &Steps) -> String,
+) {
+    for path in paths {
+        let mut kept = 0;
+        for number in 0.. {
+            let project = project();
+            let prepared = prepare(&project);
+            let file = std::fs::File::options().append(true).open(project.root().join(path)).unwrap();
+            let is_too_late = Rc::new(Cell::new(false));
+            let gone = is_too_late.clone();
+            let steps = Steps::default().meanwhile(number, move || {
+                gone.set(file.metadata().unwrap().nlink() == 0);
+                (&file).write_all(EDIT.as_bytes()).unwrap();
+            });
+            let said = act(&project, prepared, &steps);
+            if steps.taken() <= number {
+                assert!(kept > 0, "{path}");
+                break;
+            }
+            if is_too_late.get() {
+                continue;
+            }
+            let is_edit = |entry: &Entry| entry.content().is_some_and(|content| content.ends_with(EDIT.as_bytes()));
+            let found: Vec<PathBuf> =
+                project.tree().into_iter().filter(|(_, (_, entry))| is_edit(entry)).map(|(found, _)| found).collect();
+            let [found] = &found[..] else { panic!("{path}, operation {number}: {found:?}: {said}") };
+            let name = found.strip_prefix(project.root()).unwrap().to_str().unwrap();
+            if name != path {
+                kept += 1;
+                assert!(name.contains("-kept-") && said.contains(name), "{path}, operation {number}: {name}: {said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_written_to_a_file_that_was_opened_before_a_delivery_is_kept_and_named() {
+    while_somebody_has_a_file_open(["a", "gone/b", "c", "d/x"], changes, |project, changes, steps| {
+        let told = |finished: crate::deliver::apply::Finished| finished.warnings.join("; ");
+        apply(&changes, &project.site(), steps).map_or_else(|error| error.to_string(), told)
+    });
+}
+
+#[test]
+fn what_is_written_to_a_file_that_was_opened_before_an_undo_is_kept_and_named() {
+    let applied = |project: &Project| apply(&changes(project), &project.site(), &Steps::default()).unwrap().record;
+    while_somebody_has_a_file_open(["a", "c/d", "d", "new/e"], applied, |project, record, steps| {
+        let told = |report: UndoReport| report.kept_aside().collect::<Vec<_>>().join("; ");
+        undo(&record.unwrap(), project.root(), steps).map_or_else(|error| error.to_string(), told)
+    });
 }
 
 #[test]
@@ -105,7 +164,7 @@ fn an_undo_in_which_somebody_writes_changes_nothing_and_says_so() {
     let person = Person::of(Project::new().file("a", "1\n").file("z", "1\n"), "a");
     let project = &person.project;
     let changes = project.changes(&[("a", Entry::file("2\n")), ("z", Entry::file("2\n"))]);
-    let record = apply(&changes, &project.site(), &Steps::default()).unwrap().unwrap();
+    let record = apply(&changes, &project.site(), &Steps::default()).unwrap().record.unwrap();
     let all = (0..).find_map(|number| {
         let error = undo(&record, project.root(), &person.steps(Steps::default(), number)).err()?;
         Some(error)
@@ -125,7 +184,7 @@ fn what_is_written_before_a_kill_is_kept_and_named() {
             let (project, site) = (&person.project, person.project.site());
             let steps = person.steps(Steps::killed_at(number + later), number);
             if undoing {
-                let record = apply(&changes(project), &site, &Steps::default()).unwrap().unwrap();
+                let record = apply(&changes(project), &site, &Steps::default()).unwrap().record.unwrap();
                 let _killed = undo(&record, project.root(), &steps);
             } else {
                 let _killed = apply(&changes(project), &site, &steps);
@@ -182,7 +241,7 @@ fn nobody_may_read_more_at_any_moment_of_a_delivery_or_an_undo() {
                 true => Steps::failing_then_killed_at(number, number + 1 + number % 3),
             };
             let killed = if undoing {
-                let record = apply(&changes, &project.site(), &Steps::default()).unwrap().unwrap();
+                let record = apply(&changes, &project.site(), &Steps::default()).unwrap().record.unwrap();
                 undo(&record, project.root(), &steps).is_err()
             } else {
                 apply(&changes, &project.site(), &steps).is_err()
@@ -204,7 +263,7 @@ fn nobody_may_read_more_at_any_moment_of_a_delivery_or_an_undo() {
 #[test]
 fn a_directory_that_an_undo_made_and_did_not_finish_gets_its_mode_from_the_next() {
     let (project, changes) = private();
-    let record = apply(&changes, &project.site(), &Steps::default()).unwrap().unwrap();
+    let record = apply(&changes, &project.site(), &Steps::default()).unwrap().record.unwrap();
     // The kill is between the directory and its mode.
     let is_cut_off = (0..60).any(|number| {
         let is_killed = undo(&record, project.root(), &Steps::killed_at(number)).is_err();
@@ -223,7 +282,7 @@ fn a_directory_that_an_undo_made_and_did_not_finish_gets_its_mode_from_the_next(
 fn an_undo_that_fails_gives_directories_back_their_modes() {
     let project = Project::new().file("file", "1\n");
     let changes = project.changes(&[("file", Entry::Absent), ("file/in", Entry::file("2\n"))]);
-    let record = apply(&changes, &project.site(), &Steps::default()).unwrap().unwrap();
+    let record = apply(&changes, &project.site(), &Steps::default()).unwrap().record.unwrap();
     set_mode(&project, "file", 0o700);
     for number in 0.. {
         let steps = Steps::failing_at(number);
@@ -243,12 +302,12 @@ fn the_mode_of_a_file_that_was_made_executable_or_not_comes_back_exactly() {
         set_mode(&project, "a", before);
         let after = if makes { script("1\n") } else { Entry::file("1\n") };
         let changes = project.changes(&[("a", after)]);
-        let record = apply(&changes, &project.site(), &Steps::default()).unwrap().unwrap();
+        let record = apply(&changes, &project.site(), &Steps::default()).unwrap().record.unwrap();
         undo(&record, project.root(), &Steps::default()).unwrap();
         assert_eq!(mode(&project, "a"), before, "{before:o}");
         // What a person has taken away since stays away.
         let site = Site { run_id: "run-2", ..project.site() };
-        let record = apply(&changes, &site, &Steps::default()).unwrap().unwrap();
+        let record = apply(&changes, &site, &Steps::default()).unwrap().record.unwrap();
         set_mode(&project, "a", if makes { 0o500 } else { 0o400 });
         undo(&record, project.root(), &Steps::default()).unwrap();
         assert_eq!(mode(&project, "a") & 0o077, 0, "{before:o}");
@@ -260,7 +319,7 @@ fn a_link_to_a_directory_never_gives_that_one_another_mode() {
     let (project, outside) = (Project::new().file("in/a", "1\n"), tempfile::tempdir().unwrap());
     set_mode(&project, "in", 0o777);
     let changes = project.changes(&[("in/a", Entry::Absent)]);
-    let record = apply(&changes, &project.site(), &Steps::default()).unwrap().unwrap();
+    let record = apply(&changes, &project.site(), &Steps::default()).unwrap().record.unwrap();
     std::fs::set_permissions(outside.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
     let (folder, target) = (project.root().join("in"), outside.path().to_path_buf());
     for number in 0..40 {
@@ -325,7 +384,7 @@ fn what_a_kill_left_of_a_record_goes_after_a_day() {
 fn an_undo_whose_record_cannot_be_written_has_not_begun() {
     let project = Project::new().file("a", "1\n");
     let changes = project.changes(&[("a", Entry::file("2\n"))]);
-    let record = apply(&changes, &project.site(), &Steps::default()).unwrap().unwrap();
+    let record = apply(&changes, &project.site(), &Steps::default()).unwrap().record.unwrap();
     let error = undo(&record, project.root(), &Steps::killed_at(0)).unwrap_err();
     assert!(!error.half, "{error}");
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use super::super::directories::{back_name, folders_between, make_folders};
+use super::super::directories::{back_name, folders_between, has_above, has_below, make_folders};
 use super::super::journal::{self, Journal, Record, Saved, Shape};
 use super::super::left_over::remove_left_over;
 use super::super::swaps::{Swap, changed, is_changed};
@@ -66,7 +66,7 @@ impl<'a> Plan<'a> {
         let mut items = Vec::new();
         for (number, (path, Saved { before, after, .. })) in files.into_iter().enumerate() {
             // A directory that becomes a file again is not there at the end.
-            let goes = |folder: &RelPath| come_back.iter().any(|path| path == folder || folder.is_under(path));
+            let goes = |folder: &RelPath| has_above(&come_back, folder);
             let mut folder = path.parent().unwrap_or_default();
             while !folder.is_root() && (goes(&folder) || !tree.has_folder(&folder)?) {
                 folder = folder.parent().unwrap_or_default();
@@ -137,8 +137,7 @@ impl<'a> Plan<'a> {
     pub(super) fn swap(&mut self, record: &Record) -> io::Result<Vec<RelPath>> {
         let restored: BTreeSet<RelPath> =
             self.items.iter().filter(|item| !item.is_added()).map(|item| item.path.clone()).collect();
-        let in_the_way =
-            |path: &RelPath| restored.iter().any(|old| old.is_under(path) || path.is_under(old) || old == path);
+        let in_the_way = |path: &RelPath| has_below(&restored, path) || has_above(&restored, path);
         let (added, back): (Vec<usize>, Vec<usize>) =
             (0..self.items.len()).partition(|number| self.items[*number].is_added());
         let (first, last): (Vec<usize>, Vec<usize>) =
@@ -163,7 +162,12 @@ impl<'a> Plan<'a> {
         // Children first: a directory may be closed to its owner as well.
         let narrow: BTreeSet<RelPath> =
             record.narrow.iter().map(|path| journal::path(path)).collect::<io::Result<_>>()?;
-        narrow.iter().rev().try_for_each(|path| self.widen(path, record).map_err(|error| named(path, error)))?;
+        let befores: BTreeMap<&str, &Shape> =
+            record.files.iter().map(|file| (file.path.as_str(), &file.before)).collect();
+        narrow.iter().rev().try_for_each(|path| {
+            let before = befores.get(journal::quoted(path.as_bytes()).as_str()).copied();
+            self.widen(path, before).map_err(|error| named(path, error))
+        })?;
         Ok(left_alone)
     }
 
@@ -214,13 +218,10 @@ impl<'a> Plan<'a> {
     }
 
     /// Gives what was made anew the mode that it had.
-    fn widen(&self, path: &RelPath, record: &Record) -> io::Result<()> {
+    fn widen(&self, path: &RelPath, before: Option<&Shape>) -> io::Result<()> {
         let Some(mode) = self.modes.get(path) else { return Ok(()) };
-        let name = journal::quoted(path.as_bytes());
-        let file = record.files.iter().find(|file| file.path == name);
-        let is_file = file.is_some_and(|file| matches!(file.before, Shape::File { .. }));
-        match file {
-            Some(file) if is_file && Shape::of(&self.tree.entry_at(path)?) == file.before => {
+        match before {
+            Some(before @ Shape::File { .. }) if Shape::of(&self.tree.entry_at(path)?) == *before => {
                 let (parent, name) = self.tree.parent_of(path)?;
                 // One with another mode was never narrowed, or somebody has changed it since.
                 let is_narrow = parent.mode_of(name)?.is_some_and(|now| now != *mode && now & 0o077 == 0);

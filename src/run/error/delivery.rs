@@ -18,11 +18,11 @@ pub enum DeliveryError {
     /// A command's output in ignored directories cannot be read.
     #[error("cannot read the output of commands in ignored directories: {0}")]
     Ignored(String),
-    /// An earlier run was interrupted, and is rolled back now.
-    #[error("run {0} was interrupted while applying changes; they have been rolled back")]
-    RolledBack(String),
-    /// An earlier run was interrupted, and cannot be rolled back.
-    #[error("an earlier delivery was interrupted and cannot be rolled back: {0}")]
+    /// An earlier delivery or undo was interrupted; what became of it.
+    #[error("{0}")]
+    CutOff(String),
+    /// An earlier delivery or undo was interrupted, and cannot be finished.
+    #[error("an earlier delivery or undo was interrupted and cannot be finished: {0}")]
     NotRolledBack(std::io::Error),
     /// The repository cannot be read again.
     #[error("{0}")]
@@ -37,7 +37,7 @@ impl CliError for DeliveryError {
         match self {
             DeliveryError::Message(_) => Exit::Input,
             DeliveryError::Ignored(_)
-            | DeliveryError::RolledBack(_)
+            | DeliveryError::CutOff(_)
             | DeliveryError::NotRolledBack(_)
             | DeliveryError::Repository(_)
             | DeliveryError::Files(_) => Exit::Conflict,
@@ -48,7 +48,7 @@ impl CliError for DeliveryError {
         Some(Cow::Borrowed(match self {
             DeliveryError::Message(_) => "give one with --message",
             DeliveryError::Ignored(_) => "nothing was delivered; run again",
-            DeliveryError::RolledBack(_) => "run again",
+            DeliveryError::CutOff(_) => "run again",
             DeliveryError::NotRolledBack(_) => "run `qwen undo` in that directory: it tries again and names the file",
             DeliveryError::Repository(_) => "run `git status` there",
             DeliveryError::Files(_) => "make the directory readable",

@@ -442,7 +442,7 @@ fn a_change_is_not_delivered_with_these_words() {
     insta::assert_snapshot!(listed(&[
         &DeliveryError::Message(MessageError::Subject),
         &DeliveryError::Ignored(text("why")),
-        &DeliveryError::RolledBack(text("1")),
+        &DeliveryError::CutOff(text("why")),
         &DeliveryError::NotRolledBack(io()),
         &DeliveryError::Repository(RepositoryError::Io { path: "/w".into(), cause: io() }),
         &DeliveryError::Files(WorkspaceError::NotFound("/w".into())),
@@ -452,9 +452,9 @@ fn a_change_is_not_delivered_with_these_words() {
       give one with --message
     63 conflict: cannot read the output of commands in ignored directories: why
       nothing was delivered; run again
-    63 conflict: run 1 was interrupted while applying changes; they have been rolled back
+    63 conflict: why
       run again
-    63 conflict: an earlier delivery was interrupted and cannot be rolled back: not found
+    63 conflict: an earlier delivery or undo was interrupted and cannot be finished: not found
       run `qwen undo` in that directory: it tries again and names the file
     63 conflict: /w: not found
       run `git status` there

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::change::{Change, ChangeSet};
 use crate::deliver::gate::Cap;
 use crate::deliver::propose::{Chosen, Proposal, Wanted};
-use crate::deliver::{self, Delivered, Delivery, Gate, Site, UndoReport};
+use crate::deliver::{self, Delivered, Delivery, Gate, Site};
 use crate::git::repository::Repository;
 use crate::path::RelPath;
 use crate::policy::Facts;
@@ -74,7 +74,7 @@ pub struct Applied {
     pub merged: Vec<RelPath>,
     /// Whether the patch is empty: the run changed nothing.
     pub is_empty: bool,
-    /// Runs whose interrupted delivery was rolled back first.
+    /// What became of interrupted deliveries and undoings, which was dealt with first.
     pub taken_back: Vec<String>,
     /// The hunks that were applied; `None`: all of them.
     pub chosen: Option<Chosen>,
@@ -89,7 +89,8 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
     let chosen = request.wanted.map(|wanted| proposal.choose(wanted, site)).transpose()?;
     let may_read = |path: &RelPath| rules.policy.may_read(path, rules.facts).map_err(|denial| denial.reason);
     deliver::gate::check_accesses(&proposal.accesses(site)?, &may_read)?;
-    let (taken_back, again) = prepared(&request.how, site)?;
+    let (mut taken_back, again) = prepared(&request.how, site)?;
+    taken_back.iter_mut().for_each(|told| *told = rules.hide(told));
     let site = &Site { repository: again.as_ref().or(site.repository), ..*site };
     let (changes, merged): (ChangeSet, Vec<RelPath>) = match request.fit {
         Fit::Exact => (proposal.changes(site)?, Vec::new()),
@@ -101,8 +102,8 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
     Ok(Applied { delivered, merged, is_empty, taken_back, chosen, checks: proposal.checks })
 }
 
-/// Finds what would make the delivery fail, and rolls back interrupted ones. Returns the runs that were rolled back, and
-/// the repository as it is then.
+/// Finds what would make the delivery fail, and deals with interrupted ones. Returns what became of them, and the
+/// repository as it is then.
 pub fn prepared(how: &Delivery, site: &Site<'_>) -> Result<(Vec<String>, Option<Repository>), Failure> {
     deliver::preflight(how, site)?;
     let taken_back = match (how, site.undo) {
@@ -166,14 +167,12 @@ pub fn delivered(
 pub fn none_cut_off(undo: &Path, root: &Path) -> Result<(), DeliveryError> {
     match recover(undo, root)?.as_slice() {
         [] => Ok(()),
-        [run, ..] => Err(DeliveryError::RolledBack(run.clone())),
+        [told, ..] => Err(DeliveryError::CutOff(told.clone())),
     }
 }
 
-/// Rolls back interrupted deliveries, and names their runs.
+/// Rolls back or finishes what was interrupted, and says so.
 fn recover(undo: &Path, root: &Path) -> Result<Vec<String>, DeliveryError> {
-    let reports = deliver::recover(undo, root).map_err(DeliveryError::NotRolledBack)?;
-    let told =
-        |report: UndoReport| std::iter::once(report.run_id.clone()).chain(report.kept_aside()).collect::<Vec<_>>();
-    Ok(reports.into_iter().map(|report| told(report).join("; ")).collect())
+    let recovered = deliver::recover(undo, root).map_err(DeliveryError::NotRolledBack)?;
+    Ok(recovered.iter().map(deliver::Recovered::told).collect())
 }

@@ -148,6 +148,32 @@ fn whatever_keeps_a_commit_that_was_undone_is_named() {
         let report = undo::undo(&record, project.root(), &Steps::default()).unwrap();
         assert!(report.warnings[0].starts_with("keep has the commit"), "{:?}", report.warnings);
     }
+    for (keep, name) in [
+        (&["update-ref", "refs/custom/keep", "HEAD"][..], "refs/custom/keep"),
+        (&["stash", "-q"], "refs/stash"),
+        (&["worktree", "add", "-q", "--detach", "../beside"], "the work tree /"),
+    ] {
+        let (project, record) = committed(project(&[]));
+        let project = project.file("staged", "2\n");
+        git(project.root(), keep);
+        let report = undo::undo(&record, project.root(), &Steps::default()).unwrap();
+        let is_named = report.warnings[0].starts_with(name) && report.warnings[0].contains(" has the commit ");
+        assert!(is_named, "{:?}", report.warnings);
+    }
+}
+
+#[test]
+fn a_branch_that_is_moved_back_is_named_even_where_every_file_is_kept() {
+    let project = project(&[]);
+    let base = git(project.root(), &["rev-parse", "HEAD"]);
+    let changes = project.changes(&[("a", Entry::file("2\n"))]);
+    let record = run(&project, &changes, &Delivery::Commit(order())).unwrap().record.unwrap();
+    let project = project.file("a", "by a person\n");
+    let report = undo::undo(&record, project.root(), &Steps::default()).unwrap();
+    assert_eq!((report.restored.len(), report.moved_back), (0, Some(format!("main is back at {base}"))));
+    let (project, record) = first_commit();
+    let report = undo::undo(&record, project.root(), &Steps::default()).unwrap();
+    assert_eq!(report.moved_back.as_deref(), Some("main has no commit again"));
 }
 
 #[test]

@@ -1,0 +1,170 @@
+//! Tests that nothing is taken back that somebody has kept since a delivery, or an undoing, was killed.
+
+use super::*;
+use crate::deliver::journal::State;
+
+/// What is killed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Killed {
+    Apply,
+    Commit,
+    UndoOfApply,
+    UndoOfCommit,
+}
+
+const ALL: [Killed; 4] = [Killed::Apply, Killed::Commit, Killed::UndoOfApply, Killed::UndoOfCommit];
+
+fn small() -> Project {
+    let project = Project::new().file("a", "1\n").file("b", "1\n").file("gone", "1\n");
+    git(project.root(), &["init", "-q"]);
+    commit_all(project.root());
+    project
+}
+
+fn small_changes(project: &Project) -> ChangeSet {
+    let after = |content: &str| Entry::file(content);
+    project.changes(&[("a", after("2\n")), ("b", after("2\n")), ("gone", Entry::Absent), ("new", after("2\n"))])
+}
+
+fn commit_all(root: &Path) {
+    git(root, &["add", "-A"]);
+    git(root, &["commit", "-q", "--allow-empty", "-m", "by a person"]);
+}
+
+fn act(project: &Project, killed: Killed, steps: &Steps) {
+    let repository = Repository::discover(project.root()).unwrap().unwrap();
+    let site = Site { repository: Some(&repository), ..project.site() };
+    let changes = small_changes(project);
+    let deliver = |is_commit: bool, steps: &Steps| match is_commit {
+        true => on_head(&changes, &order(), &site, steps, &mut Delivered::default()).is_ok(),
+        false => apply::apply(&changes, &site, steps).is_ok(),
+    };
+    match killed {
+        Killed::Apply | Killed::Commit => drop(deliver(killed == Killed::Commit, steps)),
+        Killed::UndoOfApply | Killed::UndoOfCommit => {
+            assert!(deliver(killed == Killed::UndoOfCommit, &Steps::default()));
+            let _killed = undo::undo(&project.records()[0].0, project.root(), steps);
+        }
+    }
+}
+
+fn remove_temporary(project: &Project) {
+    project.leftovers().iter().for_each(|path| std::fs::remove_file(path).unwrap());
+}
+
+fn by_hand(root: &Path) {
+    ["a", "b", "new"].iter().for_each(|name| std::fs::write(root.join(name), "2\n").unwrap());
+    let _gone = std::fs::remove_file(root.join("gone"));
+}
+
+type Person = (&'static str, fn(&Project));
+
+/// What somebody does before the next command.
+const PEOPLE: [Person; 5] = [
+    ("cleans, makes the change and commits it", |project| {
+        git(project.root(), &["reset", "-q", "--hard"]);
+        git(project.root(), &["clean", "-qfd"]);
+        by_hand(project.root());
+        commit_all(project.root());
+    }),
+    ("cleans and makes the change", |project| {
+        git(project.root(), &["reset", "-q", "--hard"]);
+        git(project.root(), &["clean", "-qfd"]);
+        by_hand(project.root());
+    }),
+    ("commits what is there", |project| {
+        remove_temporary(project);
+        commit_all(project.root());
+    }),
+    ("commits what is tracked, beside what the process left", |project| {
+        by_hand(project.root());
+        git(project.root(), &["add", "a", "b", "new"]);
+        git(project.root(), &["commit", "-q", "--allow-empty", "-a", "-m", "by a person"]);
+    }),
+    ("clones a repository that has the change", |project| {
+        let (root, fresh) = (project.root(), project.folder().join("fresh"));
+        std::fs::create_dir(&fresh).unwrap();
+        git(&fresh, &["init", "-q"]);
+        by_hand(&fresh);
+        commit_all(&fresh);
+        std::fs::remove_dir_all(root).unwrap();
+        std::fs::rename(&fresh, root).unwrap();
+    }),
+];
+
+/// Everything that a person has: files, index and commits.
+fn kept(project: &Project) -> impl PartialEq + std::fmt::Debug {
+    let ours = project.leftovers();
+    let files = project.files().into_iter().filter(|(path, _)| !path.starts_with(project.root().join(".git")));
+    let files: Vec<_> =
+        files.filter(|(path, _)| !ours.contains(path)).map(|(path, (_, entry))| (path, entry)).collect();
+    (files, git(project.root(), &["rev-parse", "HEAD"]), git(project.root(), &["ls-files", "-s"]))
+}
+
+#[test]
+fn what_somebody_has_kept_since_a_kill_is_never_taken_back() {
+    let all = ALL.into_iter().flat_map(|killed| PEOPLE.map(|person| (killed, person)));
+    for (first, (killed, (what, person))) in all.enumerate() {
+        let steps = Steps::default();
+        act(&small(), killed, &steps);
+        // Each of them comes at other moments.
+        for number in (first % 4..steps.taken() + 2).step_by(4) {
+            let project = small();
+            act(&project, killed, &Steps::killed_at(number));
+            person(&project);
+            let before = kept(&project);
+            let said: Vec<String> = recovered(&project);
+            assert_eq!(kept(&project), before, "{killed:?} at {number}, then somebody {what}: {said:?}");
+            assert_eq!(recovered(&project), Vec::<String>::new(), "{killed:?} at {number}, then somebody {what}");
+            assert!(project.leftovers().is_empty(), "{killed:?} at {number}, then somebody {what}");
+            assert!(project.records().iter().all(|(_, record)| record.state != State::Begun));
+        }
+    }
+}
+
+#[test]
+fn a_delivery_killed_after_its_commit_is_finished_and_the_commit_is_named() {
+    let all = Steps::default();
+    act(&small(), Killed::Commit, &all);
+    let mut said = Vec::new();
+    for number in 0..all.taken() {
+        let project = small();
+        act(&project, Killed::Commit, &Steps::killed_at(number));
+        let head = git(project.root(), &["rev-parse", "HEAD"]);
+        for told in recovered(&project).into_iter().filter(|told| told.contains(&head)) {
+            assert_eq!(git(project.root(), &["status", "--porcelain"]), "", "operation {number}");
+            assert_eq!(
+                told,
+                format!(
+                    "the delivery of run run-1 was interrupted; its commit {head} is kept; `qwen undo run-1` takes it back"
+                )
+            );
+            said.push(number);
+            undo::undo(&project.records()[0].0, project.root(), &Steps::default()).unwrap();
+            assert_eq!(git(project.root(), &["rev-list", "--count", "HEAD"]), "1");
+            assert_eq!(git(project.root(), &["status", "--porcelain"]), "");
+        }
+    }
+    assert!(!said.is_empty());
+}
+
+#[test]
+fn files_that_were_kept_since_a_kill_are_named() {
+    let steps = Steps::default();
+    act(&small(), Killed::Apply, &steps);
+    let mut said = Vec::new();
+    for number in 0..steps.taken() {
+        let project = small();
+        act(&project, Killed::Apply, &Steps::killed_at(number));
+        remove_temporary(&project);
+        commit_all(project.root());
+        said.extend(recovered(&project));
+    }
+    let wanted = "the delivery of run run-1 was interrupted, and left as it is, because none of its temporary files is \
+        there: a, b; `qwen undo run-1` takes it back";
+    assert!(said.iter().any(|told| told == wanted), "{said:#?}");
+}
+
+fn recovered(project: &Project) -> Vec<String> {
+    undo::recover(&project.undo(), project.root()).unwrap().iter().map(undo::Recovered::told).collect()
+}
