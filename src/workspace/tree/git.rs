@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use crate::change::Entry;
 use crate::git::repository::Repository;
 use crate::git::scratch_git::{self, Parts};
-use crate::workspace::folder::{Folder, is_missing};
+use crate::path::RelPath;
+use crate::workspace::folder::Folder;
 
 /// The name of git's directory where it was taken out of the tree.
 const APART: &str = "git";
 
-/// What names programs that git starts, or the directory that does: in git's directory itself, and in its `info`.
-const SETTINGS: [(Option<&str>, &str); 4] =
-    [(None, "config"), (None, "config.worktree"), (None, "commondir"), (Some("info"), "attributes")];
+/// What names programs that git starts, or the directory that does.
+const SETTINGS: [&str; 4] = ["config", "config.worktree", "commondir", "info/attributes"];
 
 /// Git's directory of the command workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Scratch {
     /// The real repository's objects.
     pub objects: PathBuf,
     /// [`SETTINGS`] as they were made.
-    settings: Vec<Entry>,
+    settings: Vec<(RelPath, Entry)>,
 }
 
 impl Scratch {
@@ -47,19 +47,8 @@ impl Scratch {
             // A command has removed it, or put something else there.
             Err(_) => return above.clear(name),
         };
-        for ((directory, name), wanted) in SETTINGS.iter().zip(&self.settings) {
-            let name = OsStr::new(name);
-            let folder = match directory {
-                None => git.again()?,
-                Some(directory) => match git.enter_name(OsStr::new(directory)) {
-                    Ok(folder) => folder,
-                    Err(error) if is_missing(&error) && *wanted == Entry::Absent => continue,
-                    Err(_) => {
-                        git.clear(OsStr::new(directory))?;
-                        git.make_folder(OsStr::new(directory))?
-                    }
-                },
-            };
+        for (path, wanted) in &self.settings {
+            let (folder, name) = git.make_way_to(path)?;
             if !holds(&folder, name, wanted)? {
                 folder.clear(name)?;
                 folder.write(name, wanted)?;
@@ -111,10 +100,7 @@ pub(super) fn scratch_git_of(
     let work_tree = work_tree.unwrap_or(&repository.top).to_path_buf();
     let stands_for = repository.top.join(".git");
     let made = Folder::root(&folder)?;
-    let setting = |(directory, name): &(Option<&str>, &str)| match directory {
-        None => made.entry(OsStr::new(name)),
-        Some(directory) => made.enter_name(OsStr::new(directory))?.entry(OsStr::new(name)),
-    };
-    let settings = SETTINGS.iter().map(setting).collect::<io::Result<_>>()?;
+    let entry = |path: RelPath| made.entry_at(&path).map(|entry| (path, entry));
+    let settings = SETTINGS.into_iter().filter_map(RelPath::new).map(entry).collect::<io::Result<_>>()?;
     Ok((Some(Scratch { folder, work_tree, stands_for, objects: parts.objects, settings }), reads))
 }

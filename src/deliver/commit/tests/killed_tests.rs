@@ -48,6 +48,17 @@ fn act(project: &Project, killed: Killed, steps: &Steps) {
     }
 }
 
+/// Projects in each of which it was killed at another operation, with its number.
+fn killed_at_each(killed: Killed) -> impl Iterator<Item = (usize, Project)> {
+    let all = Steps::default();
+    act(&small(), killed, &all);
+    (0..all.taken()).map(move |number| {
+        let project = small();
+        act(&project, killed, &Steps::killed_at(number));
+        (number, project)
+    })
+}
+
 fn remove_temporary(project: &Project) {
     project.leftovers().iter().for_each(|path| std::fs::remove_file(path).unwrap());
 }
@@ -124,12 +135,8 @@ fn what_somebody_has_kept_since_a_kill_is_never_taken_back() {
 
 #[test]
 fn a_delivery_killed_after_its_commit_is_finished_and_the_commit_is_named() {
-    let all = Steps::default();
-    act(&small(), Killed::Commit, &all);
     let mut said = Vec::new();
-    for number in 0..all.taken() {
-        let project = small();
-        act(&project, Killed::Commit, &Steps::killed_at(number));
+    for (number, project) in killed_at_each(Killed::Commit) {
         let head = git(project.root(), &["rev-parse", "HEAD"]);
         for told in recovered(&project).into_iter().filter(|told| told.contains(&head)) {
             assert_eq!(git(project.root(), &["status", "--porcelain"]), "", "operation {number}");
@@ -150,12 +157,8 @@ fn a_delivery_killed_after_its_commit_is_finished_and_the_commit_is_named() {
 
 #[test]
 fn files_that_were_kept_since_a_kill_are_named() {
-    let steps = Steps::default();
-    act(&small(), Killed::Apply, &steps);
     let mut said = Vec::new();
-    for number in 0..steps.taken() {
-        let project = small();
-        act(&project, Killed::Apply, &Steps::killed_at(number));
+    for (_, project) in killed_at_each(Killed::Apply) {
         remove_temporary(&project);
         commit_all(project.root());
         said.extend(recovered(&project));

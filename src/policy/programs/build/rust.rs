@@ -187,8 +187,7 @@ fn cargo(call: &mut Call<'_>) -> Result<(), Denial> {
         seen.push(word.clone());
         call.operands.clear();
         call.dashes = None;
-        let verb = call.name.rsplit(' ').next().unwrap_or_default();
-        let table = CARGO.subcommands.iter().find(|sub| named(sub.names, verb)).unwrap_or(&CARGO.subcommands[0]);
+        let table = CARGO.subcommands.iter().find(|sub| named(sub.names, &verb)).unwrap_or(&CARGO.subcommands[0]);
         let table = Table { special: None, ..*table };
         call.parse(&table, more)?;
         if call.dashes == Some(0) {
