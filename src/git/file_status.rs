@@ -81,7 +81,7 @@ impl Repository {
                         let is_file = matches!(change.before, Entry::File { .. });
                         let is_same = self.format.blob(content) == at.object;
                         if is_file && !is_same {
-                            other_bytes.insert(name.clone(), (path, &change.before, &at.object));
+                            other_bytes.insert(name.clone(), (path, &change.before, &*at.object));
                         }
                         is_file || is_same
                     }
@@ -91,21 +91,22 @@ impl Repository {
                 status.dirty.push(path.clone());
             }
         }
-        self.find_dirty(&other_bytes, &mut status)?;
+        status.dirty.extend(self.differing(&other_bytes)?.into_iter().cloned());
+        status.dirty.sort();
         if !status.dirty.is_empty() {
             self.forgive_filtered(&mut status)?;
         }
         Ok(status)
     }
 
-    /// Adds those of these files, by their names in the repository, that are not what git stores of them.
-    fn find_dirty(
+    /// Returns which of these files, by their names in the repository, git would not store as these objects.
+    pub fn differing<'a>(
         &self,
-        files: &BTreeMap<Vec<u8>, (&RelPath, &Entry, &String)>,
-        status: &mut FileStatus,
-    ) -> Result<(), RepositoryError> {
+        files: &BTreeMap<Vec<u8>, (&'a RelPath, &Entry, &str)>,
+    ) -> Result<Vec<&'a RelPath>, RepositoryError> {
+        let mut differing = Vec::new();
         if files.is_empty() {
-            return Ok(());
+            return Ok(differing);
         }
         let conversions = Conversions::with_line_ends(self, &files.keys().cloned().collect())?;
         let git = self.without_filters()?;
@@ -114,10 +115,9 @@ impl Repository {
                 true => self.blob_by(&git, name, diff::text_of(entry), false)?,
                 false => self.format.blob(diff::text_of(&conversions.kept(name, entry)?)),
             };
-            status.dirty.extend((now != **object).then(|| (*path).clone()));
+            differing.extend((now != *object).then_some(*path));
         }
-        status.dirty.sort();
-        Ok(())
+        Ok(differing)
     }
 
     /// Removes paths that seem changed only because their filter did not run, if git recorded the file as unchanged.

@@ -227,26 +227,23 @@ fn is_committed(repository: &Repository, base: Option<&str>, tree: &Folder, path
     while let (Some(states), Some(path)) = (fields.next(), fields.next()) {
         objects.extend(states.split(|byte| *byte == b' ').nth(3).map(|object| (path, object)));
     }
+    let mut committed = Vec::new();
     for path in paths {
         let name = name_in_repository(&repository.prefix, path);
-        let Some(object) = objects.get(name.as_slice()) else { continue };
-        let entry = tree.entry_at(path)?;
-        let content = diff::text_of(&entry);
-        let is_same = match entry {
-            Entry::Absent => object.iter().all(|digit| *digit == b'0'),
-            _ if repository.format.blob(content).as_bytes() == *object => true,
-            Entry::File { .. } => {
-                let converted =
-                    repository.without_filters().and_then(|git| repository.blob_by(&git, &name, content, false));
-                converted.map_err(io::Error::other)?.as_bytes() == *object
-            }
-            Entry::Link { .. } => false,
+        let Some(object) = objects.get(name.as_slice()).and_then(|object| std::str::from_utf8(object).ok()) else {
+            continue;
         };
-        if is_same {
-            return Ok(true);
+        match tree.entry_at(path)? {
+            Entry::Absent if object.bytes().all(|digit| digit == b'0') => return Ok(true),
+            Entry::Absent => {}
+            entry if repository.format.blob(diff::text_of(&entry)) == *object => return Ok(true),
+            Entry::Link { .. } => {}
+            entry @ Entry::File { .. } => committed.push((name, (path, entry, object))),
         }
     }
-    Ok(false)
+    let files = committed.iter().map(|(name, (path, entry, object))| (name.clone(), (*path, entry, *object)));
+    let files: BTreeMap<_, _> = files.collect();
+    Ok(repository.differing(&files).map_err(io::Error::other)?.len() < files.len())
 }
 
 /// Closes a record without taking anything back, and removes what the process left.
