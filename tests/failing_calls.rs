@@ -293,3 +293,27 @@ fn git_of_a_command_sets_no_time_of_the_project_s_objects_and_a_newer_one_is_no_
         }
     }
 }
+
+#[test]
+fn an_open_network_leads_to_no_local_socket_of_the_machine_with_or_without_landlock() {
+    use std::os::linux::net::SocketAddrExt as _;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
+    let name = format!("qwen-test-{}", std::process::id());
+    let _listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    let script = format!(
+        "import socket\nwith socket.socket(socket.AF_INET): print('open')\n\
+         try: socket.socket(socket.AF_UNIX).connect('\\0{name}'); print('reached')\nexcept OSError as e: print(e)\n"
+    );
+    for faults in [&[][..], &[&LANDLOCK]] {
+        let asks = call("run_shell_command", serde_json::json!({"command": "python3 a.py"}));
+        let project = Project::new().file("a.py", &script).git().model([asks, say("done")]);
+        let outcome = qwen(&project, faults, &["run", "--yolo", "go"]);
+        if !outcome.stderr.contains("sandbox T3") {
+            return eprintln!("SKIPPED: this machine does not give T3: {}", outcome.stderr);
+        }
+        let requests = project.server().requests();
+        let answer = requests[1]["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
+        assert!(answer.contains("open") && !answer.contains("reached"), "{}: {answer}", faults.len());
+    }
+}

@@ -15,7 +15,7 @@ use super::programs::{NotFound, Programs};
 ///
 /// Signing is ours alone ([`signing`](super::signing)), and signatures are not checked: `git log --format=%G?` would start a
 /// program that nobody decided about.
-const CONFIGURATION: [(&str, &str); 27] = [
+const CONFIGURATION: [(&str, &str); 28] = [
     // Where Git LFS is not installed, an alias of its name would run in its place.
     ("alias.lfs", ""),
     ("core.hooksPath", "/dev/null"),
@@ -32,6 +32,8 @@ const CONFIGURATION: [(&str, &str); 27] = [
     ("maintenance.auto", "false"),
     ("protocol.ext.allow", "never"),
     ("safe.bareRepository", "explicit"),
+    // Git would start one in each submodule, which the configuration there could have start programs.
+    ("diff.ignoreSubmodules", "dirty"),
     ("submodule.recurse", "false"),
     ("diff.submodule", "short"),
     ("status.submoduleSummary", "false"),

@@ -417,11 +417,9 @@ fn confine(permissions: &Permissions) -> Result<(), String> {
         rustix::thread::set_no_new_privs(true).map_err(|error| format!("no new privileges: {error}"))?;
         give_up_capabilities().map_err(|error| format!("capabilities: {error}"))?;
     }
-    if permissions.tier.isolates() {
-        super::landlock::confine(permissions)?;
-    }
+    let is_scoped = permissions.tier.isolates() && super::landlock::confine(permissions)?;
     if permissions.tier >= Tier::T1 {
-        super::seccomp::confine(permissions)?;
+        super::seccomp::confine(permissions, is_scoped)?;
     }
     Ok(())
 }

@@ -6,8 +6,8 @@
 use std::ffi::OsString;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd, Ruleset,
-    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd,
+    RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
 use super::tier::Tier;
@@ -19,17 +19,18 @@ const NEWEST: ABI = ABI::V9;
 /// The version that T2 requires.
 const LEAST: ABI = ABI::V3;
 
-/// Restricts this process and its children to the files of the sandbox.
-pub(super) fn confine(permissions: &Permissions) -> Result<(), String> {
+/// Restricts this process and its children to the files of the sandbox. Returns whether sockets outside without a file,
+/// and processes outside, are out of reach as well: since Linux 6.12.
+pub(super) fn confine(permissions: &Permissions) -> Result<bool, String> {
     let required = permissions.tier == Tier::T2;
     let status = ruleset(permissions, required).map_err(|error| format!("Landlock: {error}"))?;
-    if required && status == RulesetStatus::NotEnforced {
+    if required && status.ruleset == RulesetStatus::NotEnforced {
         return Err("Landlock: the kernel does not enforce it".to_owned());
     }
-    Ok(())
+    Ok(matches!(status.landlock, LandlockStatus::Available { effective_abi, .. } if effective_abi >= ABI::V6))
 }
 
-fn ruleset(permissions: &Permissions, required: bool) -> Result<RulesetStatus, RulesetError> {
+fn ruleset(permissions: &Permissions, required: bool) -> Result<RestrictionStatus, RulesetError> {
     let level = if required { CompatLevel::HardRequirement } else { CompatLevel::BestEffort };
     let mut ruleset = Ruleset::default()
         .set_compatibility(level)
@@ -53,7 +54,7 @@ fn ruleset(permissions: &Permissions, required: bool) -> Result<RulesetStatus, R
         // The root and the directories on the way contain nothing else.
         created = allow(created, &["/".into(), "/dev".into()], AccessFs::ReadDir.into())?;
     }
-    Ok(created.restrict_self()?.ruleset)
+    created.restrict_self()
 }
 
 /// Adds a rule for each path that exists.

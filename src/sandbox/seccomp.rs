@@ -174,10 +174,11 @@ const TERMINAL_INJECTIONS: &[u64] = &[0x5412, 0x541C];
 #[cfg(target_arch = "x86_64")]
 const X32_OWN: &[i64] = &[514, 521, 524, 528, 536, 539, 540];
 
-/// Filters the system calls of this process and of its children, from now on.
-pub(super) fn confine(permissions: &Permissions) -> Result<(), String> {
+/// Filters the system calls of this process and of its children, from now on. `is_scoped`: Landlock keeps them from
+/// sockets outside that have no file.
+pub(super) fn confine(permissions: &Permissions, is_scoped: bool) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("seccomp: {error}");
-    let denied = rules(permissions).map_err(|error| failed(&error))?;
+    let denied = rules(permissions, is_scoped).map_err(|error| failed(&error))?;
     // glibc falls back to `clone`, whose flags can be checked, if this call does not seem to exist.
     let unknown = Rules::from([(libc::SYS_clone3, Vec::new())]);
     for (rules, errno) in [(denied, libc::EPERM), (unknown, libc::ENOSYS)] {
@@ -191,7 +192,7 @@ pub(super) fn confine(permissions: &Permissions) -> Result<(), String> {
     Ok(())
 }
 
-fn rules(permissions: &Permissions) -> Result<Rules, BackendError> {
+fn rules(permissions: &Permissions, is_scoped: bool) -> Result<Rules, BackendError> {
     let mut rules: Rules = NEVER.iter().map(|call| (*call, Vec::new())).collect();
     let has_bit =
         |place, bit: u64| SeccompCondition::new(place, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(bit), bit);
@@ -232,19 +233,21 @@ fn rules(permissions: &Permissions) -> Result<Rules, BackendError> {
         };
         rules.extend(kept.iter().copied().flatten().map(|call| (*call, Vec::new())));
     }
-    add_sockets(&mut rules, permissions)?;
+    add_sockets(&mut rules, permissions, is_scoped)?;
     Ok(rules)
 }
 
 /// Below T3 no socket at all, or with an open network Internet sockets only: a local socket may lead out of any
-/// sandbox.
-fn add_sockets(rules: &mut Rules, permissions: &Permissions) -> Result<(), BackendError> {
+/// sandbox. In T3 it does so with an open network, whose names of local sockets are those of the machine, unless Landlock
+/// guards them.
+fn add_sockets(rules: &mut Rules, permissions: &Permissions, is_scoped: bool) -> Result<(), BackendError> {
     let mut families = match (permissions.tier < Tier::T3, permissions.network) {
         (true, false) => {
             rules.insert(libc::SYS_socket, Vec::new());
             return Ok(());
         }
         (true, true) => vec![libc::AF_INET, libc::AF_INET6],
+        (false, true) if !is_scoped => vec![libc::AF_INET, libc::AF_INET6],
         (false, _) => vec![libc::AF_INET, libc::AF_INET6, libc::AF_UNIX],
     };
     families.push(libc::AF_NETLINK);
@@ -304,7 +307,7 @@ pub(super) fn try_it() -> Result<(), String> {
         view: None,
         guarded: Vec::new(),
     };
-    confine(&permissions)
+    confine(&permissions, false)
 }
 
 #[cfg(test)]
@@ -326,7 +329,7 @@ mod tests {
                     view: None,
                     guarded: vec![1000, 2000, -500],
                 };
-                let rules = with_x32(rules(&permissions).unwrap());
+                let rules = with_x32(rules(&permissions, false).unwrap());
                 let architecture = std::env::consts::ARCH.try_into().unwrap();
                 let action = SeccompAction::Errno(1);
                 let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, architecture).unwrap();

@@ -147,7 +147,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         names: "file",
-        options: "-b,--brief -c,--checking-printout !-C,--compile -d --debug -e,--exclude=D --exclude-quiet=D --extension -E \
+        options: "-b,--brief -c,--checking-printout !!-C,--compile -d --debug -e,--exclude=D --exclude-quiet=D --extension -E \
             -F,--separator=D -f,--files-from=F -h,--no-dereference -i,--mime --apple --mime-type --mime-encoding -k,--keep-going \
             -l,--list -L,--dereference -m,--magic-file=D -N,--no-pad -n,--no-buffer -p,--preserve-date -P,--parameter=D -r,--raw \
             -s,--special-files -S,--no-sandbox -v,--version !-z,--uncompress !-Z,--uncompress-noreport -0,--print0 --help",
