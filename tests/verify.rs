@@ -59,6 +59,26 @@ fn the_same_failure_on_the_same_tree_stops_at_once() {
 }
 
 #[test]
+fn what_commands_and_earlier_checks_leave_in_the_home_helps_no_check() {
+    let check = "import os, sys\nplaces = [os.environ['HOME'] + '/settings', os.environ['TMPDIR'] + '/settings']\n\
+                 found = all(map(os.path.exists, places))\n[open(place, 'w') for place in places]\nsys.exit(not found)\n";
+    let command = call("run_shell_command", json!({"command": "python3 check.py; python3 check.py"}));
+    let project = Project::new().file("a.txt", "one\n").file("check.py", check).git().model([
+        command,
+        edit("one", "two"),
+        say("done"),
+        edit("two", "three"),
+        say("done"),
+    ]);
+    let outcome = project.run(&["--yolo", "--verify-attempts=2", "--verify", "python3 check.py", "go"]);
+    let requests = project.server().requests();
+    let answer = requests[1]["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
+    assert!(answer.contains("Exit Code: 0"), "{answer}");
+    assert_eq!(outcome.code, 64, "{}", outcome.stderr);
+    assert_eq!(requests.len(), 5);
+}
+
+#[test]
 fn a_check_that_cannot_be_understood_is_a_usage_error_before_any_request() {
     let project = Project::new().file("a.txt", "one\n").git().model([say("x")]);
     let outcome = project.run(&["--verify", "eval $(cat a.txt)", "x"]);

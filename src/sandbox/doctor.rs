@@ -326,11 +326,15 @@ impl Confinement {
     }
 }
 
+/// The directories of every command for what is nobody else's.
+pub(super) const HOME_AND_TMP: [&str; 2] = ["home", "tmp"];
+
 /// Makes the directories that every command has: its home, its temporary directory, and a place to mount at.
 pub(super) fn make_private_folders(private: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
-    ["home", "tmp", "root"]
+    HOME_AND_TMP
         .iter()
+        .chain(["root"].iter())
         .try_for_each(|name| std::fs::DirBuilder::new().recursive(true).mode(0o700).create(private.join(name)))
 }
 

@@ -11,6 +11,7 @@
 pub mod beside;
 mod descendants;
 pub mod doctor;
+mod empty_home;
 mod environment;
 mod executable;
 mod helper;
@@ -42,6 +43,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 pub use doctor::Confinement;
+pub use empty_home::EmptyHome;
 pub use executable::{HELPER, own_executable};
 pub use helper::{helper_main, make_undumpable};
 pub use output::{Captured, OutputBounds};
@@ -162,6 +164,11 @@ impl Sandbox {
     /// Returns the tier that commands run in.
     pub fn tier(&self) -> Tier {
         self.confinement.tier
+    }
+
+    /// Gives commands an empty home and temporary directory until what it returns is dropped.
+    pub fn empty_home(&self) -> std::io::Result<EmptyHome> {
+        EmptyHome::make(&self.private)
     }
 
     /// Returns where a command sees the root of its tree.

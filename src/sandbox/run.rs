@@ -119,7 +119,7 @@ impl Sandbox {
     fn permissions(&self, plan: &CommandPlan, request: &RunRequest) -> Permissions {
         let root = self.seen_root(request);
         let read_only = plan.profile.tree == TreeAccess::ReadOnly;
-        let mut write: Vec<PathBuf> = ["home", "tmp"].map(|name| self.private.join(name)).into();
+        let mut write: Vec<PathBuf> = super::doctor::HOME_AND_TMP.map(|name| self.private.join(name)).into();
         if !read_only {
             write.push(root.into());
         }
@@ -155,7 +155,10 @@ impl Sandbox {
                 GitAccess::None | GitAccess::ReadOnly | GitAccess::Scratch => Kept::Nothing,
             },
             view,
-            guarded: vec![own, -rustix::process::getpgrp().as_raw_nonzero().get()],
+            guarded: [own, -rustix::process::getpgrp().as_raw_nonzero().get()]
+                .into_iter()
+                .chain(own_threads())
+                .collect(),
         }
     }
 
@@ -222,6 +225,12 @@ impl Sandbox {
                 .collect(),
         }
     }
+}
+
+/// Returns the numbers of this process's threads, which end all of it where they are killed.
+fn own_threads() -> Vec<i32> {
+    let listed = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    listed.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
 }
 
 fn argv_of(plan: &CommandPlan) -> Vec<String> {

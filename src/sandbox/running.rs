@@ -51,6 +51,8 @@ pub struct RunOutput {
     pub tier: Tier,
     /// Notes for the reader: processes that were left over, an output that stayed open.
     pub notes: Vec<String>,
+    /// Whether the helper that ends it was killed or hangs: what it started may still run.
+    pub is_out_of_hand: bool,
 }
 
 impl RunOutput {
@@ -68,6 +70,7 @@ impl RunOutput {
             duration: Duration::ZERO,
             tier,
             notes: Vec::new(),
+            is_out_of_hand: false,
         }
     }
 
@@ -281,6 +284,7 @@ pub(super) async fn finish(
     let mut notes = Vec::new();
     let end = follow(&mut running, most, &mut out, &mut err, &mut notes).await;
     let duration = running.begin.elapsed();
+    let is_out_of_hand = end.is_err();
     let end = end.unwrap_or_else(|why| {
         notes.push(why);
         End { signal: Some(9), ..End::default() }
@@ -301,6 +305,7 @@ pub(super) async fn finish(
         timed_out: end.timed_out,
         duration,
         notes,
+        is_out_of_hand,
         ..known
     }
 }

@@ -166,6 +166,21 @@ const CLONE_NAMESPACES: &[i32] = &[
     libc::CLONE_NEWNET,
 ];
 
+/// Requests of `fcntl` that have a process get signals: `F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`.
+const FCNTL_SIGNALS: &[u64] = &[8, 10, 15];
+
+/// The same of `ioctl`: `FIOSETOWN`, `SIOCSPGRP`.
+const IOCTL_SIGNALS: &[u64] = &[0x8901, 0x8902];
+
+/// Calls that set the mode of a file, whatever Landlock protects, with the place of the mode.
+const MODES: &[(i64, u8)] = &[
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (452, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+];
+
 /// Inject input into a terminal.
 const TERMINAL_INJECTIONS: &[u64] = &[0x5412, 0x541C];
 
@@ -225,7 +240,22 @@ fn rules(permissions: &Permissions, is_scoped: bool) -> Result<Rules, BackendErr
             add(&mut rules, *call, vec![compare(1, SeccompCmpOp::Ne, 0)?])?;
         }
     }
+    if permissions.tier < Tier::T3 && !is_scoped {
+        // A directory of /proc gets hold of a process as well.
+        rules.insert(libc::SYS_pidfd_send_signal, Vec::new());
+        for (call, requests) in [(libc::SYS_fcntl, FCNTL_SIGNALS), (libc::SYS_ioctl, IOCTL_SIGNALS)] {
+            for request in requests {
+                add(&mut rules, call, vec![compare(1, SeccompCmpOp::Eq, *request)?])?;
+            }
+        }
+    }
     if permissions.tier < Tier::T3 {
+        // A program that others start with the rights of its owner would outlive the sandbox.
+        for (call, place) in MODES {
+            for bit in [libc::S_ISUID, libc::S_ISGID].map(u64::from) {
+                add(&mut rules, *call, vec![compare(*place, SeccompCmpOp::MaskedEq(bit), bit)?])?;
+            }
+        }
         let kept: &[&[i64]] = match permissions.kept {
             Kept::Nothing => &[],
             Kept::Times => &[TIMES],

@@ -19,11 +19,15 @@ const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// An open directory.
 #[derive(Debug)]
-pub struct Folder(OwnedFd);
+pub struct Folder {
+    descriptor: OwnedFd,
+    /// Whether what closes a directory or file in it to its owner is undone where it is entered or read.
+    is_ours: bool,
+}
 
 impl std::os::fd::AsFd for Folder {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.0.as_fd()
+        self.descriptor.as_fd()
     }
 }
 
@@ -91,7 +95,20 @@ impl Folder {
     /// Opens the root of a tree.
     pub fn root(path: &Path) -> io::Result<Folder> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Folder(rustix::fs::open(path, flags, Mode::empty())?))
+        Ok(Folder { descriptor: rustix::fs::open(path, flags, Mode::empty())?, is_ours: false })
+    }
+
+    /// Opens the root of a tree that is discarded with the run: commands that take rights away in it stop nobody.
+    pub fn root_of_ours(path: &Path) -> io::Result<Folder> {
+        let folder = match Folder::root(path) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                rustix::fs::chmod(path, Mode::RWXU)?;
+                Folder::root(path)?
+            }
+            opened => opened?,
+        };
+        folder.open_wide()?;
+        Ok(Folder { is_ours: true, ..folder })
     }
 
     /// Locks this directory, until this process ends at the latest; `false` if another process holds the lock.
@@ -101,7 +118,7 @@ impl Folder {
         for _ in 0..LOCK_TRIES {
             // A file system without locks is not a reason to refuse: the comparison with the base still guards every
             // file.
-            if rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive)
+            if rustix::fs::flock(&self.descriptor, FlockOperation::NonBlockingLockExclusive)
                 != Err(rustix::io::Errno::WOULDBLOCK)
             {
                 return true;
@@ -122,19 +139,24 @@ impl Folder {
 
     /// Opens the same directory once more.
     pub fn again(&self) -> io::Result<Folder> {
-        Ok(Folder(self.0.try_clone()?))
+        Ok(Folder { descriptor: self.descriptor.try_clone()?, ..*self })
     }
 
     /// Makes a directory and opens it.
     pub fn make_folder(&self, name: &OsStr) -> io::Result<Folder> {
-        rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?;
+        rustix::fs::mkdirat(&self.descriptor, name, Mode::from_raw_mode(0o777))?;
         self.enter_name(name)
     }
 
     /// Opens a directory in this one; a link is an error.
     pub fn enter_name(&self, name: &OsStr) -> io::Result<Folder> {
+        if self.is_ours { self.enter_opened(name) } else { self.enter_as_it_is(name) }
+    }
+
+    fn enter_as_it_is(&self, name: &OsStr) -> io::Result<Folder> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(Folder(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
+        let descriptor = rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())?;
+        Ok(Folder { descriptor, is_ours: self.is_ours })
     }
 
     /// Opens the directory that holds a path, and returns the path's name in it.
@@ -155,7 +177,7 @@ impl Folder {
     /// Returns the names in this directory, and of what kind they are.
     pub fn names(&self) -> io::Result<Vec<(OsString, FileType)>> {
         let mut names = Vec::new();
-        for entry in rustix::fs::Dir::read_from(&self.0)? {
+        for entry in rustix::fs::Dir::read_from(&self.descriptor)? {
             let entry = entry?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name == "." || name == ".." {
@@ -182,19 +204,19 @@ impl Folder {
         let mut ahead = vec![name.to_owned()];
         let mut moved = 0_u64;
         while let Some(name) = ahead.pop() {
-            let removed = match rustix::fs::unlinkat(&self.0, &name, AtFlags::empty()) {
+            let removed = match rustix::fs::unlinkat(&self.descriptor, &name, AtFlags::empty()) {
                 Err(rustix::io::Errno::ISDIR | rustix::io::Errno::PERM) => {
                     let folder = self.enter_opened(&name)?;
                     for (inner, kind) in folder.names()? {
                         if !kind.is_dir() {
-                            rustix::fs::unlinkat(&folder.0, &inner, AtFlags::empty())?;
-                        } else if rustix::fs::unlinkat(&folder.0, &inner, AtFlags::REMOVEDIR).is_err() {
+                            rustix::fs::unlinkat(&folder.descriptor, &inner, AtFlags::empty())?;
+                        } else if rustix::fs::unlinkat(&folder.descriptor, &inner, AtFlags::REMOVEDIR).is_err() {
                             // A directory that its owner may not write cannot be moved.
                             folder.enter_opened(&inner)?;
                             ahead.push(self.take_from(&folder, &inner, &mut moved)?);
                         }
                     }
-                    rustix::fs::unlinkat(&self.0, &name, AtFlags::REMOVEDIR)
+                    rustix::fs::unlinkat(&self.descriptor, &name, AtFlags::REMOVEDIR)
                 }
                 removed => removed,
             };
@@ -208,34 +230,41 @@ impl Folder {
 
     /// Opens a directory in this one with all rights for its owner.
     fn enter_opened(&self, name: &OsStr) -> io::Result<Folder> {
-        let folder = match self.enter_name(name) {
+        let folder = match self.enter_as_it_is(name) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                self.open_up(name)?;
-                self.enter_name(name)?
+                self.change_mode(name, Mode::RWXU)?;
+                self.enter_as_it_is(name)?
             }
             entered => entered?,
         };
-        if rustix::fs::fstat(&folder)?.st_mode & 0o700 != 0o700 {
-            rustix::fs::fchmod(&folder, Mode::RWXU)?;
-        }
+        folder.open_wide()?;
         Ok(folder)
     }
 
-    /// Gives the owner of a directory all rights; no link is followed.
-    #[cfg(target_os = "linux")]
-    fn open_up(&self, name: &OsStr) -> io::Result<()> {
-        use std::os::fd::AsRawFd as _;
-
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let closed = rustix::fs::openat(&self.0, name, flags, Mode::empty())?;
-        // A descriptor of this kind takes no mode itself.
-        Ok(rustix::fs::chmod(format!("/proc/self/fd/{}", closed.as_raw_fd()), Mode::RWXU)?)
+    /// Gives the owner all rights in this directory.
+    fn open_wide(&self) -> io::Result<()> {
+        let mode = rustix::fs::fstat(self)?.st_mode;
+        if mode & 0o700 != 0o700 {
+            rustix::fs::fchmod(self, as_mode(mode & 0o777 | 0o700))?;
+        }
+        Ok(())
     }
 
-    /// Gives the owner of a directory all rights; no link is followed.
+    /// Gives what is at a name a mode, also if it is closed to us; no link is followed.
+    #[cfg(target_os = "linux")]
+    fn change_mode(&self, name: &OsStr, mode: Mode) -> io::Result<()> {
+        use std::os::fd::AsRawFd as _;
+
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let closed = rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())?;
+        // A descriptor of this kind takes no mode itself.
+        Ok(rustix::fs::chmod(format!("/proc/self/fd/{}", closed.as_raw_fd()), mode)?)
+    }
+
+    /// Gives what is at a name a mode, also if it is closed to us; no link is followed.
     #[cfg(not(target_os = "linux"))]
-    fn open_up(&self, name: &OsStr) -> io::Result<()> {
-        Ok(rustix::fs::chmodat(&self.0, name, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW)?)
+    fn change_mode(&self, name: &OsStr, mode: Mode) -> io::Result<()> {
+        Ok(rustix::fs::chmodat(&self.descriptor, name, mode, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Moves a directory out of another one into this one, under a free name, which is returned.
@@ -243,12 +272,12 @@ impl Folder {
         loop {
             *number += 1;
             let free = OsString::from(format!(".qwen-cleared-{number}"));
-            match rustix::fs::renameat_with(&folder.0, name, &self.0, &free, RenameFlags::NOREPLACE) {
+            match rustix::fs::renameat_with(&folder.descriptor, name, &self.descriptor, &free, RenameFlags::NOREPLACE) {
                 Err(rustix::io::Errno::EXIST) => {}
                 Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP)
                     if self.stat(&free)?.is_none() =>
                 {
-                    rustix::fs::renameat(&folder.0, name, &self.0, &free)?;
+                    rustix::fs::renameat(&folder.descriptor, name, &self.descriptor, &free)?;
                     return Ok(free);
                 }
                 moved => return Ok(moved.map(|()| free)?),
@@ -276,7 +305,7 @@ impl Folder {
 
     /// Looks at a name without following it.
     pub fn stat(&self, name: &OsStr) -> io::Result<Option<Stat>> {
-        match rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
+        match rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             Err(error) if is_missing(&error.into()) => Ok(None),
             Err(error) => Err(error.into()),
@@ -289,7 +318,13 @@ impl Folder {
         Ok(match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-                let file = rustix::fs::openat(&self.0, name, flags, Mode::empty())?;
+                let file = match rustix::fs::openat(&self.descriptor, name, flags, Mode::empty()) {
+                    Err(rustix::io::Errno::ACCESS) if self.is_ours => {
+                        self.change_mode(name, as_mode(stat.st_mode & 0o777 | 0o600))?;
+                        rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())?
+                    }
+                    opened => opened?,
+                };
                 // It may be another file by now.
                 let stat = rustix::fs::fstat(&file)?;
                 if !FileType::from_raw_mode(stat.st_mode).is_file() {
@@ -302,7 +337,7 @@ impl Folder {
                 Entry::File { content: content.into(), executable: stat.st_mode & 0o100 != 0 }
             }
             FileType::Symlink => {
-                Entry::Link { target: rustix::fs::readlinkat(&self.0, name, Vec::new())?.into_bytes() }
+                Entry::Link { target: rustix::fs::readlinkat(&self.descriptor, name, Vec::new())?.into_bytes() }
             }
             _ => Entry::Absent,
         })
@@ -311,7 +346,7 @@ impl Folder {
     /// Opens a regular file in this directory; a link is an error, and nothing else is waited for.
     pub fn open_file(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = match rustix::fs::openat(&self.0, name, flags, Mode::empty()) {
+        let file = match rustix::fs::openat(&self.descriptor, name, flags, Mode::empty()) {
             Err(rustix::io::Errno::LOOP) => return Err(io::Error::other("it is a link")),
             opened => opened?,
         };
@@ -328,7 +363,7 @@ impl Folder {
         };
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         // Attributes of a file that is closed to us are closed, too.
-        let file = rustix::fs::openat(&self.0, name, flags, Mode::empty());
+        let file = rustix::fs::openat(&self.descriptor, name, flags, Mode::empty());
         let attributes = file.map_or_else(|_| Vec::new(), |file| attributes(file.as_fd()));
         let owner = Some((Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid)));
         Ok(Some(Like { mode: super::snapshot::number(stat.st_mode), at_most: false, owner, attributes }))
@@ -341,7 +376,7 @@ impl Folder {
             Entry::Absent => Ok(()),
             Entry::Link { target } => {
                 steps.step()?;
-                Ok(rustix::fs::symlinkat(OsStr::from_bytes(target), &self.0, name)?)
+                Ok(rustix::fs::symlinkat(OsStr::from_bytes(target), &self.descriptor, name)?)
             }
             Entry::File { content, executable } => {
                 steps.step()?;
@@ -374,7 +409,7 @@ impl Folder {
     pub fn write(&self, name: &OsStr, entry: &Entry) -> io::Result<()> {
         match entry {
             Entry::Absent => Ok(()),
-            Entry::Link { target } => Ok(rustix::fs::symlinkat(OsStr::from_bytes(target), &self.0, name)?),
+            Entry::Link { target } => Ok(rustix::fs::symlinkat(OsStr::from_bytes(target), &self.descriptor, name)?),
             Entry::File { content, executable } => self.create_file(name, *executable)?.write_all(content),
         }
     }
@@ -390,19 +425,19 @@ impl Folder {
 
     fn create_with(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(File::from(rustix::fs::openat(&self.0, name, flags, as_mode(mode))?))
+        Ok(File::from(rustix::fs::openat(&self.descriptor, name, flags, as_mode(mode))?))
     }
 
     /// Swaps two names at once. If the file system cannot do this, `target`'s file also gets the name `name`.
     pub fn exchange(&self, name: &OsStr, other: &Folder, target: &OsStr, steps: &Steps) -> io::Result<()> {
         steps.step()?;
-        match rustix::fs::renameat_with(&self.0, name, &other.0, target, RenameFlags::EXCHANGE) {
+        match rustix::fs::renameat_with(&self.descriptor, name, &other.descriptor, target, RenameFlags::EXCHANGE) {
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {
                 let mut kept = OsString::from(name);
                 kept.push("-old");
-                rustix::fs::linkat(&other.0, target, &self.0, &*kept, AtFlags::empty())?;
-                rustix::fs::renameat(&self.0, name, &other.0, target)?;
-                Ok(rustix::fs::renameat(&self.0, &*kept, &self.0, name)?)
+                rustix::fs::linkat(&other.descriptor, target, &self.descriptor, &*kept, AtFlags::empty())?;
+                rustix::fs::renameat(&self.descriptor, name, &other.descriptor, target)?;
+                Ok(rustix::fs::renameat(&self.descriptor, &*kept, &self.descriptor, name)?)
             }
             result => Ok(result?),
         }
@@ -411,12 +446,12 @@ impl Folder {
     /// Moves a name to one that is free.
     pub fn place(&self, name: &OsStr, other: &Folder, target: &OsStr, steps: &Steps) -> io::Result<()> {
         steps.step()?;
-        match rustix::fs::renameat_with(&self.0, name, &other.0, target, RenameFlags::NOREPLACE) {
+        match rustix::fs::renameat_with(&self.descriptor, name, &other.descriptor, target, RenameFlags::NOREPLACE) {
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {
                 if other.stat(target)?.is_some() {
                     return Err(io::ErrorKind::AlreadyExists.into());
                 }
-                Ok(rustix::fs::renameat(&self.0, name, &other.0, target)?)
+                Ok(rustix::fs::renameat(&self.descriptor, name, &other.descriptor, target)?)
             }
             result => Ok(result?),
         }
@@ -425,13 +460,13 @@ impl Folder {
     /// Removes a file or link.
     pub fn unlink(&self, name: &OsStr, steps: &Steps) -> io::Result<()> {
         steps.step()?;
-        Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
+        Ok(rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty())?)
     }
 
     /// Makes a directory, with exactly this mode if there is one; it never has more rights.
     pub fn make(&self, name: &OsStr, mode: Option<u32>, steps: &Steps) -> io::Result<()> {
         steps.step()?;
-        rustix::fs::mkdirat(&self.0, name, as_mode(mode.unwrap_or(0o777) & 0o777))?;
+        rustix::fs::mkdirat(&self.descriptor, name, as_mode(mode.unwrap_or(0o777) & 0o777))?;
         mode.map_or(Ok(()), |mode| self.set_mode(name, mode))
     }
 
@@ -472,7 +507,7 @@ impl Folder {
     /// Removes an empty directory.
     pub fn remove(&self, name: &OsStr, steps: &Steps) -> io::Result<()> {
         steps.step()?;
-        Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
+        Ok(rustix::fs::unlinkat(&self.descriptor, name, AtFlags::REMOVEDIR)?)
     }
 }
 

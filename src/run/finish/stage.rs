@@ -53,25 +53,33 @@ impl Stage {
         finished.changes.rolled_back = rolled_back;
     }
 
-    /// Turns a run whose commands changed the project outside the delivery into a failure: without isolation only a
-    /// comparison afterwards finds this.
+    /// Turns a run whose commands changed the project outside the delivery into a failure, which without isolation only a
+    /// comparison afterwards finds, and a run whose commands may still be at work.
     pub fn compare(&self, finished: &mut RunFinished) {
-        let (message, hint) = if let Some(path) = self.untouched.as_ref().and_then(Untouched::first_difference) {
+        let (code, message, hint) = if let Some(path) = self.untouched.as_ref().and_then(Untouched::first_difference) {
             (
+                "tree_changed",
                 format!("a command of this dry run changed {}", path.display()),
                 "it ran without isolation (--sandbox off): check `git status`, and leave the flag out",
             )
         } else if let Some(path) = self.runner.changed_attribute() {
             (
+                "tree_changed",
                 format!("mode or time of {} changed while commands ran, outside the delivery", path.display()),
                 "isolation tier T2 does not protect modes and times; run `qwen sandbox doctor` to see how to get T3",
+            )
+        } else if self.runner.is_out_of_hand() {
+            (
+                "command_out_of_hand",
+                "the process that ends a command was killed: what the command started may still run".to_owned(),
+                "look for its processes and end them; a command can do this in tier T2 before Linux 6.12, in T3 it cannot",
             )
         } else {
             return;
         };
         let exit = finished.exit.or_worse(Exit::Failed);
         if exit == Exit::Failed {
-            let (code, hint) = ("tree_changed".into(), Some(hint.into()));
+            let (code, hint) = (code.into(), Some(hint.into()));
             finished.error = Some(RunError { code, message, hint, ..RunError::default() });
         }
         finished.exit = exit;

@@ -26,8 +26,8 @@ use crate::policy::Facts;
 use crate::policy::grant::{GitAccess, TreeAccess};
 use crate::policy::{CommandPlan, Policy};
 use crate::sandbox::{
-    Captured, CommandRoot, Confinement, Demand, Names, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions,
-    Tier, named,
+    Captured, CommandRoot, Confinement, Demand, EmptyHome, Names, RunOutput, RunRequest, Sandbox, SandboxError,
+    SandboxOptions, Tier, named,
 };
 use crate::tools::mcp::Config;
 use crate::tools::{Background, CommandReport, CommandRequest, CommandRunner, MissingOutput, ToolError};
@@ -87,6 +87,8 @@ struct Happened {
     left_out_said: AtomicBool,
     /// The user was told that programs find no repository.
     no_git_said: AtomicBool,
+    /// A command may still run, because the helper that ends it was killed.
+    is_out_of_hand: AtomicBool,
 }
 
 impl Runner {
@@ -161,6 +163,11 @@ impl Runner {
         Ok(self.sandbox.get_or_init(|| sandbox))
     }
 
+    /// Gives commands an empty home until what it returns is dropped; nothing is to give before the first one.
+    pub fn empty_home(&self) -> std::io::Result<Option<EmptyHome>> {
+        self.sandbox.get().map(Sandbox::empty_home).transpose()
+    }
+
     /// Returns the tier of commands; T0 without a sandbox.
     pub fn tier(&self) -> Tier {
         self.confinement().map_or(Tier::T0, Confinement::tier)
@@ -173,6 +180,11 @@ impl Runner {
             Some(_) | None => self.options.workspace.root(),
         };
         root.display().to_string()
+    }
+
+    /// Tells whether a command may still run, because the helper that ends it was killed.
+    pub fn is_out_of_hand(&self) -> bool {
+        self.happened.is_out_of_hand.load(Ordering::Relaxed)
     }
 
     /// Returns a path of the project whose mode or time a command has changed: Landlock does not protect these.
@@ -385,6 +397,7 @@ impl Runner {
             output = self.start(sandbox, command_tree, plan, &request).await;
         }
         let output = output?.map_err(|error| ToolError::failed(error.to_string()))?;
+        self.happened.is_out_of_hand.fetch_or(output.is_out_of_hand, Ordering::Relaxed);
         let collected = command_tree
             .sync_out(&self.options.workspace, &|path, change| self.judge(path, change))
             .map_err(no_tree)?;

@@ -94,72 +94,59 @@ fn without_trailing_blanks(line: &[u8]) -> &[u8] {
 
 /// Matches a whole path the way git does: `*` and `?` stop at `/`, `**` between slashes does not, `[...]` with
 /// ranges, negation and POSIX classes, a backslash quotes.
+///
+/// Follows all ways through the text at once, so that no pattern takes longer than its length times that of the text.
 pub fn wildmatch(pattern: &[u8], text: &[u8]) -> bool {
-    // Each `*` backtracks by itself, so a budget limits the work on a hostile pattern.
-    let mut budget = 200_000_u32;
-    matches_from(pattern, 0, text, 0, &mut budget)
+    // The places of the text up to which the pattern so far matches.
+    let mut ends = vec![false; text.len() + 1];
+    ends[0] = true;
+    let mut p = 0;
+    while p < pattern.len() && ends.contains(&true) {
+        if pattern[p] == b'*' {
+            p = follow_stars(pattern, p, text, &mut ends);
+            continue;
+        }
+        let (length, matches): (usize, &dyn Fn(u8) -> bool) = match (pattern[p], pattern.get(p + 1)) {
+            (b'?', _) => (1, &|byte| byte != b'/'),
+            (b'[', _) => match class(&pattern[p + 1..], b'/') {
+                Some((_, length)) => {
+                    (1 + length, &|byte| byte != b'/' && class(&pattern[p + 1..], byte).is_some_and(|(is_in, _)| is_in))
+                }
+                None => return false,
+            },
+            (b'\\', Some(quoted)) => (2, &|byte| byte == *quoted),
+            (b'\\', None) => return false,
+            (plain, _) => (1, &move |byte| byte == plain),
+        };
+        for at in (0..text.len()).rev() {
+            ends[at + 1] = ends[at] && matches(text[at]);
+        }
+        ends[0] = false;
+        p += length;
+    }
+    ends[text.len()]
 }
 
-fn matches_from(pattern: &[u8], mut p: usize, text: &[u8], mut t: usize, budget: &mut u32) -> bool {
-    while p < pattern.len() {
-        if *budget == 0 {
-            return false;
+/// Follows the `*` at a place of the pattern, with those behind it; returns the place after them.
+fn follow_stars(pattern: &[u8], p: usize, text: &[u8], ends: &mut [bool]) -> usize {
+    let after = p + pattern[p..].iter().take_while(|byte| **byte == b'*').count();
+    let rest = &pattern[after..];
+    let bounded_before = p == 0 || pattern[p - 1] == b'/';
+    let bounded_after = matches!(rest, [] | [b'/', ..] | [b'\\', b'/', ..]);
+    let crosses = after - p >= 2 && bounded_before && bounded_after;
+    if crosses && rest.first() == Some(&b'/') {
+        // `**/` also matches no directory at all.
+        let mut reached = false;
+        for at in 0..text.len() {
+            reached |= ends[at];
+            ends[at + 1] |= reached && text[at] == b'/';
         }
-        *budget -= 1;
-        match pattern[p] {
-            b'*' => {
-                let stars = pattern[p..].iter().take_while(|byte| **byte == b'*').count();
-                let after = p + stars;
-                let bounded_before = p == 0 || pattern[p - 1] == b'/';
-                let next = pattern.get(after);
-                let bounded_after = matches!(next, None | Some(b'/'))
-                    || (next == Some(&b'\\') && pattern.get(after + 1) == Some(&b'/'));
-                let crosses = stars >= 2 && bounded_before && bounded_after;
-                if crosses && next == Some(&b'/') && matches_from(pattern, after + 1, text, t, budget) {
-                    // `**/` also matches no directory at all.
-                    return true;
-                }
-                if after == pattern.len() {
-                    return crosses || !text[t..].contains(&b'/');
-                }
-                loop {
-                    if matches_from(pattern, after, text, t, budget) {
-                        return true;
-                    }
-                    if t >= text.len() || (!crosses && text[t] == b'/') || *budget == 0 {
-                        return false;
-                    }
-                    t += 1;
-                }
-            }
-            b'?' => {
-                if text.get(t).is_none_or(|byte| *byte == b'/') {
-                    return false;
-                }
-                (p, t) = (p + 1, t + 1);
-            }
-            b'[' => {
-                let Some(byte) = text.get(t) else { return false };
-                match class(&pattern[p + 1..], *byte) {
-                    Some((true, length)) if *byte != b'/' => (p, t) = (p + 1 + length, t + 1),
-                    _ => return false,
-                }
-            }
-            b'\\' => {
-                if pattern.get(p + 1).is_none() || text.get(t) != pattern.get(p + 1) {
-                    return false;
-                }
-                (p, t) = (p + 2, t + 1);
-            }
-            byte => {
-                if text.get(t) != Some(&byte) {
-                    return false;
-                }
-                (p, t) = (p + 1, t + 1);
-            }
-        }
+        return after + 1;
     }
-    t == text.len()
+    for at in 0..text.len() {
+        ends[at + 1] |= ends[at] && (crosses || text[at] != b'/');
+    }
+    after
 }
 
 /// Matches one byte against what follows a `[`; returns the answer and the length up to and with the `]`, or

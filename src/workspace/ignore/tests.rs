@@ -262,3 +262,12 @@ fn rules_that_the_user_does_not_want_do_not_count() {
     let of = |path: &str| rules.of(&RelPath::new(path).unwrap(), Kind::File);
     assert_eq!((of("a"), of("b")), (Ignored::default(), Ignored { git: false, qwen: true }));
 }
+
+#[test]
+fn a_pattern_of_many_stars_has_its_answer_however_many_ways_there_are() {
+    let text = [&[b'a'; 60][..], b"b"].concat();
+    let pattern = [&b"*a".repeat(20)[..], b"b"].concat();
+    assert!(wildmatch(&pattern, &text));
+    assert!(!wildmatch(&pattern, &text[..60]));
+    assert!(wildmatch(&[&b"**/a*/".repeat(20)[..], b"b"].concat(), &[&b"aa/".repeat(40)[..], b"b"].concat()));
+}

@@ -52,7 +52,7 @@ impl CopyTree {
             directory,
             root,
         };
-        Ok(Some(CopyTree { tree: Folder::root(&common.root)?, ignored, common }))
+        Ok(Some(CopyTree { tree: Folder::root_of_ours(&common.root)?, ignored, common }))
     }
 
     pub(super) fn place<'p>(&self, path: &'p RelPath) -> io::Result<Place<'p>> {

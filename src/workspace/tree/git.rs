@@ -41,7 +41,7 @@ impl Scratch {
     /// may start nothing that another command has named since.
     pub fn put_settings_back(&self) -> io::Result<()> {
         let (Some(above), Some(name)) = (self.folder.parent(), self.folder.file_name()) else { return Ok(()) };
-        let above = Folder::root(above)?;
+        let above = Folder::root_of_ours(above)?;
         let git = match above.enter_name(name) {
             Ok(git) => git,
             // A command has removed it, or put something else there.

@@ -51,7 +51,7 @@ impl Layer {
         for folder in [&upper_at, &work_at] {
             std::fs::create_dir(folder)?;
         }
-        let (lower, upper) = (Folder::root(project)?, Folder::root(&upper_at)?);
+        let (lower, upper) = (Folder::root(project)?, Folder::root_of_ours(&upper_at)?);
         // A name that cannot be mistaken for a file of the project.
         let trial = scratch.join("trial");
         std::fs::create_dir(&trial)?;

@@ -151,6 +151,16 @@ fn the_lent_tree_holds_what_may_be_read_and_says_what_it_lacks() {
 }
 
 #[test]
+fn rights_that_a_command_takes_away_stop_nobody_after_it() {
+    let fixture = fixture(PLAIN, "");
+    let mut tree = fixture.made(0);
+    sh(tree.root(), "printf 2 >a; printf 2 >src/deep/b; chmod 000 a src/deep src; chmod 500 .");
+    assert_eq!(collect(&fixture, &mut tree), ["Modified a", "Modified src/deep/b"]);
+    tree.sync_in(&fixture.workspace.changes()).unwrap();
+    assert_eq!(sh(tree.root(), "cat a src/deep/b; printf n >src/new"), "22");
+}
+
+#[test]
 fn what_a_command_changes_is_staged_and_build_output_only_stays() {
     let fixture = fixture(PLAIN, "");
     let mut tree = fixture.made(1 << 20);
@@ -278,6 +288,7 @@ fn what_a_command_changes_of_gits_settings_is_put_back_through_no_link() {
         "git config filter.x.clean y; printf '* filter=x\\n' >.git/info/attributes".to_owned(),
         "printf x >.git/config.worktree; printf /tmp >.git/commondir".to_owned(),
         "rm .git/config .git/info/attributes".to_owned(),
+        "printf x >.git/config; chmod 000 .git/config .git/info; chmod 500 .git".to_owned(),
         "rm .git/config; mkdir .git/config; rm .git/info/attributes; mkfifo .git/info/attributes".to_owned(),
         format!("rm .git/config; ln -s '{}/config' .git/config", outside.display()),
         format!("rm -r .git/info; ln -s '{}' .git/info", outside.display()),
