@@ -278,3 +278,16 @@ fn the_few_words_of_a_recipe_are_explained_to_a_small_model_unless_strangers_wro
         assert_eq!(asked.contains("the first line alone, `set -e`,"), is_told, "{asked}");
     }
 }
+
+#[test]
+fn a_model_that_writes_calls_as_text_does_not_see_those_that_nobody_could_read() {
+    let broken = "<tool_call>\n<function=edit>\n<parameter>README.md</parameter>\n<parameter>hello</parameter>\n</function>\n</tool_call>";
+    let whole = "<tool_call>\n<function=edit>\n<parameter=file_path>\nREADME.md\n</parameter>\n<parameter=old_string>\nhello\n\
+                 </parameter>\n<parameter=new_string>\nhi\n</parameter>\n</function>\n</tool_call>";
+    let project = Project::new().file("README.md", README).git().model([say(broken), say(whole), say("Done.")]);
+    let outcome = project.run(&["-p", "Say hi in README.md", "--approval-mode", "auto-edit", "--text-tools", "force"]);
+    assert_eq!((outcome.code, outcome.stdout.trim()), (0, "Done."), "{}", outcome.stderr);
+    assert_eq!(project.read("README.md"), README.replace("hello", "hi"));
+    let asked = project.server().requests()[1].to_string();
+    assert!(asked.contains("cannot be read: expected `<parameter=`") && !asked.contains("<parameter>hello"), "{asked}");
+}

@@ -28,7 +28,8 @@ use crate::event::Event;
 use crate::exit::Exit;
 use crate::model::tool_set::ToolSet;
 use crate::model::{
-    AssistantMessage, Delta, ErrorClass, Message, Model, Part, Request, Stop, StreamFault, ToolCall, ToolMessage, Turn,
+    Arguments, AssistantMessage, Delta, ErrorClass, Message, Model, Part, Request, Stop, StreamFault, ToolCall,
+    ToolMessage, Turn,
     prompted::{self, CallsOutcome},
     unread_call,
 };
@@ -119,7 +120,12 @@ struct Said {
     repetition: bool,
     /// What it said that may be calls in tags which are not read.
     in_tags: Vec<String>,
+    /// How many of its turns had calls of which none could be read.
+    unread: u32,
 }
+
+/// How many turns of calls that cannot be read are left out of the conversation.
+const MOST_UNREAD: u32 = 2;
 
 /// How often a model is told of calls in tags that are not read.
 const MOST_IN_TAGS: usize = 2;
@@ -259,6 +265,10 @@ impl<'a> Agent<'a> {
         }
         if turn.message.calls.is_empty() {
             return self.without_calls(turn);
+        }
+        if let Some(correction) = self.correction_of_unread(&turn.message) {
+            self.transcript.say(correction);
+            return Ok(TurnOutcome::Continue);
         }
         self.calls_natively |= turn.message.calls.iter().any(|call| call.recovered.is_none());
         let text = turn.message.text.trim().to_owned();
@@ -409,6 +419,27 @@ impl<'a> Agent<'a> {
             Some((answer, calls)) if self.account.tool_calls() == calls => Ok(TurnOutcome::Answer(answer)),
             _ => Ok(TurnOutcome::Answer(text)),
         }
+    }
+
+    /// Says what is wrong with a turn of which no call can be read. The turn is left out of the conversation: a small model
+    /// that sees its own malformed calls writes them again.
+    fn correction_of_unread(&mut self, message: &AssistantMessage) -> Option<String> {
+        let unread = |call: &ToolCall| {
+            let is_answer = call.name == ToolId::StructuredOutput.name();
+            matches!(call.arguments, Arguments::Invalid { .. }) && call.left_out().is_none() && !is_answer
+        };
+        if !self.model.text_tools() || self.said.unread == MOST_UNREAD || !message.calls.iter().all(unread) {
+            return None;
+        }
+        self.said.unread += 1;
+        let problems = message.calls.iter().filter_map(|call| match &call.arguments {
+            Arguments::Invalid { problem, .. } => Some((problem, self.tools.exact(&call.name))),
+            Arguments::Object(_) | Arguments::Incomplete { .. } => None,
+        });
+        // Of several the last one is what the others led up to.
+        let (problem, tool) = problems.last()?;
+        let correction = prompted::correction(problem, tool, self.options.task.path.as_deref());
+        Some(format!("Your reply had a call that cannot be read: {correction}"))
     }
 
     /// Says what is wrong with calls in tags that are not read; an answer that comes again as it was is one.
