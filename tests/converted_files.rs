@@ -193,14 +193,14 @@ fn a_check_says_what_is_no_directory_on_the_way_to_a_new_file_as_apply_does() {
     let patch = b"diff --git a/d/e/n b/d/e/n\nnew file mode 100644\n--- /dev/null\n+++ b/d/e/n\n@@ -0,0 +1 @@\n+1\n";
     type Make = fn(&std::path::Path);
     let ways: [Make; 4] = [
-        |path| symlink(".", path).unwrap(),
+        |path| symlink("r", path).unwrap(),
         |path| symlink("nowhere", path).unwrap(),
         |path| fs::write(path, "").unwrap(),
         fifo,
     ];
     for flags in [[].as_slice(), &["--check"], &["--commit"], &["--commit", "--check"]] {
         for make in ways {
-            let project = Project::new().file("a", "1\n").git();
+            let project = Project::new().file("r/x", "1\n").git();
             make(&project.root().join("d"));
             let (_, outcome) = qwen(project, patch, flags);
             assert_eq!(outcome.code, 63, "{flags:?}: {}", outcome.stderr);
