@@ -129,6 +129,11 @@ fn a_plain_diff_makes_and_removes_files_as_git_does() {
     ] {
         assert_as_git(&make, patch.as_bytes(), &["gone", "new"]);
     }
+    // Git's own header says so of a new file.
+    let patch = b"diff --git a/new b/new\n--- a/new\n+++ b/new\n@@ -0,0 +1 @@\n+1\n";
+    let (project, outcome) = qwen(make(), patch, &[]);
+    assert!(outcome.code == 63 && outcome.stderr.contains("new: the patch does not apply: no such file"));
+    assert!(!project.root().join("new").exists());
 }
 
 #[test]
@@ -137,11 +142,21 @@ fn a_result_gives_the_bytes_that_its_run_made_or_is_refused() {
         "a4fb621495a0122493b2203591c448903c472e306a1ede54fabad829e01075c0",
         "d7fa28c3026137549d1a22ea54d81a96a3c684ad9d3c8c1bcec2287e25ac4961",
     );
-    let patch = "diff --git a/n.t b/n.t\nnew file mode 100644\n--- /dev/null\n+++ b/n.t\n@@ -0,0 +1 @@\n+n\n";
-    for (digest, written) in [(lf, Some("n\n")), (crlf, Some("n\r\n")), (&lf.replace('a', "b"), None)] {
+    let id = "5f7d4bab05c5213f0ea213ed52960e0d4fc684b96bca8f65c29bea2cf7616f7a";
+    let other = lf.replace('a', "b");
+    for (attributes, line, digest, written) in [
+        ("*.t text eol=crlf\n", "n", lf, Some("n\n")),
+        ("*.t text eol=crlf\n", "n", crlf, Some("n\r\n")),
+        ("*.t text eol=crlf\n", "n", &other, None),
+        ("*.t text eol=crlf ident\n", "n", lf, Some("n\n")),
+        ("*.t text eol=crlf ident\n", "n", &other, None),
+        ("*.t text eol=crlf ident\n", "$Id$", id, Some("$Id$\n")),
+    ] {
+        let patch =
+            format!("diff --git a/n.t b/n.t\nnew file mode 100644\n--- /dev/null\n+++ b/n.t\n@@ -0,0 +1 @@\n+{line}\n");
         let files = json!([{"path": "n.t", "sha256_before": null, "sha256_after": digest}]);
         let result = json!({"type": "result", "changes": {"patch": patch, "files": files}});
-        let project = with("*.t text eol=crlf\n", "a.t", b"1\r\n")();
+        let project = with(attributes, "a.t", b"1\r\n")();
         let (project, outcome) = qwen(project, result.to_string().as_bytes(), &[]);
         assert_eq!(fs::read_to_string(project.root().join("n.t")).ok().as_deref(), written);
         let is_told = outcome.code == 63 && outcome.stderr.contains("n.t: the patch does not apply: its new content");
@@ -170,6 +185,27 @@ fn a_check_says_what_is_in_the_way_of_a_new_file_as_apply_does() {
         let (_, outcome) = qwen(project, new, flags);
         assert_eq!(outcome.code, 63, "{}", outcome.stderr);
         assert!(outcome.stderr.contains("neither a file nor a link"), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_check_says_what_is_no_directory_on_the_way_to_a_new_file_as_apply_does() {
+    let patch = b"diff --git a/d/e/n b/d/e/n\nnew file mode 100644\n--- /dev/null\n+++ b/d/e/n\n@@ -0,0 +1 @@\n+1\n";
+    type Make = fn(&std::path::Path);
+    let ways: [Make; 4] = [
+        |path| symlink("r", path).unwrap(),
+        |path| symlink("nowhere", path).unwrap(),
+        |path| fs::write(path, "").unwrap(),
+        fifo,
+    ];
+    for flags in [[].as_slice(), &["--check"], &["--commit"], &["--commit", "--check"]] {
+        for make in ways {
+            let project = Project::new().file("r/x", "1\n").git();
+            make(&project.root().join("d"));
+            let (_, outcome) = qwen(project, patch, flags);
+            assert_eq!(outcome.code, 63, "{flags:?}: {}", outcome.stderr);
+            assert!(outcome.stderr.contains("cannot write d/e/n: d is not a directory"), "{}", outcome.stderr);
+        }
     }
 }
 

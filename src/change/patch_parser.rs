@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         if header.is_new && new_mode.as_deref() == Some("160000") || old_mode.as_deref() == Some("160000") {
             return Err(at_header("a submodule's change cannot be applied"));
         }
-        Ok(FilePatch { old, new, also_named: None, old_mode, new_mode, keeps_old, old_object, body })
+        Ok(FilePatch { old, new, also_named: None, old_mode, new_mode, keeps_old, old_object, is_plain: false, body })
     }
 
     /// Reads the lines between `diff --git` and the change itself.
@@ -209,7 +209,8 @@ impl<'a> Reader<'a> {
         new = new.filter(|_| !has_both || was_absent || !is_absent);
         let body = Body::Text(self.hunks()?);
         let new_mode = old.is_none().then(|| "100644".to_owned());
-        Ok(FilePatch { old, new, also_named, old_mode: None, new_mode, keeps_old: false, old_object: None, body })
+        let (old_mode, keeps_old, old_object) = (None, false, None);
+        Ok(FilePatch { old, new, also_named, old_mode, new_mode, keeps_old, old_object, is_plain: true, body })
     }
 
     fn sides(&mut self) -> Result<Sides, PatchError> {

@@ -63,6 +63,8 @@ pub struct FilePatch {
     pub keeps_old: bool,
     /// The full name of the old content's object, where the patch has it.
     pub old_object: Option<String>,
+    /// It comes from a plain diff, without a header of git.
+    pub is_plain: bool,
     /// What becomes of the content.
     pub body: Body,
 }
@@ -245,8 +247,9 @@ impl FilePatch {
     /// Tells whether this part of a plain diff makes its file where there is none: its only hunk has no old line.
     fn may_create(&self) -> bool {
         let Body::Text(hunks) = &self.body else { return false };
-        let is_plain = self.old_object.is_none() && self.old_mode.is_none() && self.old == self.new;
-        is_plain && matches!(hunks.as_slice(), [hunk] if hunk.old.is_empty() && hunk.start == 0)
+        self.is_plain
+            && self.old == self.new
+            && matches!(hunks.as_slice(), [hunk] if hunk.old.is_empty() && hunk.start == 0)
     }
 
     /// Says why the patch does not fit this file.

@@ -483,7 +483,7 @@ impl Drop for Applied<'_> {
 }
 
 /// Finds the deepest existing directory on the way to a path that is there to the end, or until the path is dropped.
-fn standing_folder(root: &Folder, changes: &ChangeSet, path: &RelPath) -> Result<RelPath, DeliverError> {
+pub(super) fn standing_folder(root: &Folder, changes: &ChangeSet, path: &RelPath) -> Result<RelPath, DeliverError> {
     let mut standing = RelPath::root();
     for folder in folders_between(&RelPath::root(), path) {
         let stat = root
@@ -498,8 +498,8 @@ fn standing_folder(root: &Folder, changes: &ChangeSet, path: &RelPath) -> Result
             (None, _) | (Some(_), Some(Entry::Absent)) => break,
             (Some(_), _) => {
                 return Err(DeliverError::conflict(
-                    format!("cannot write {path}: {folder} is no longer a directory"),
-                    "run again on the current files",
+                    format!("cannot write {path}: {folder} is not a directory"),
+                    "move that out of the way, or leave the file out of the change",
                 ));
             }
         }

@@ -12,7 +12,7 @@ use super::error::{DeliverError, from_repository};
 use super::journal::{SavedCommit, quoted};
 use super::references::{
     failed, fill_index, head_reference, left_locks, move_reference_back, objects_of, publish, refuse_locks,
-    update_index, update_reference,
+    update_index_where_still, update_reference,
 };
 use super::seen;
 use crate::change::patch::{mode, name_in_repository};
@@ -224,7 +224,8 @@ pub(super) fn on_head(
     if let Err(cause) = moved {
         return Err(applied.roll_back(cause));
     }
-    let indexed = step(steps).and_then(|()| update_index(repository, &prepared.index_info));
+    let (before, after) = (&prepared.index_info_before, &prepared.index_info);
+    let indexed = step(steps).and_then(|()| update_index_where_still(repository, after, before));
     if let Err(cause) = indexed {
         return Err(applied.roll_back(move_back(repository, &prepared, steps, cause)));
     }
@@ -234,7 +235,7 @@ pub(super) fn on_head(
             delivered.warnings.extend(finished.warnings);
         }
         Err(cause) => {
-            let cause = match update_index(repository, &prepared.index_info_before) {
+            let cause = match update_index_where_still(repository, before, after) {
                 Ok(()) => cause,
                 Err(also) => DeliverError::conflict(format!("{cause}; {also}"), "run `git reset` to repair the index"),
             };
@@ -318,7 +319,8 @@ fn prepare(changes: &ChangeSet, order: &DeliveryRequest, repository: &Repository
     }
     git.run(&["read-tree", base.as_deref().unwrap_or("--empty")], b"").map_err(failed)?;
     let changes = seen::with_kept_modes(changes, repository).map_err(|error| from_repository(&error))?;
-    let (index_info_before, index_info) = index_lines(&changes, repository, &unfiltered, scratch.path())?;
+    let (index_info_before, index_info) =
+        index_lines(&changes, base.as_deref(), repository, &unfiltered, scratch.path())?;
     fill_index(&git, &index_info)?;
     let tree = git.line(&["write-tree"], b"").map_err(failed)?;
     written::require_change(&git, base.as_deref(), &tree, &index_info)?;
@@ -334,48 +336,58 @@ fn prepare(changes: &ChangeSet, order: &DeliveryRequest, repository: &Repository
     Ok(Prepared { scratch, base, tree, commit, index_info, index_info_before, left_out })
 }
 
-/// Writes the contents, and returns the lines of the index before and after the change.
+/// Writes the contents, and returns the lines of the index before and after the change: what the base has, and what git
+/// stores of the new files.
 fn index_lines(
     changes: &ChangeSet,
+    base: Option<&str>,
     repository: &Repository,
     git: &Git,
     scratch: &Path,
 ) -> Result<(Vec<u8>, Vec<u8>), DeliverError> {
     let names: Vec<Vec<u8>> = changes.iter().map(|(path, _)| name_in_repository(&repository.prefix, path)).collect();
+    let stored = repository.in_commit(base, &names).map_err(|error| from_repository(&error))?;
     let conversions = Conversions::with_line_ends(repository, &names.iter().cloned().collect());
     let conversions = conversions.map_err(|error| from_repository(&error))?;
     let mut objects = Objects::new(git, scratch).map_err(|error| DeliverError::io("a temporary directory", &error))?;
-    let mut lines = Vec::new();
+    let mut after = Vec::new();
     for ((_, change), name) in changes.iter().zip(&names) {
-        let mut kept = |entry: &Entry| -> Result<Object, DeliverError> {
-            if *entry == Entry::Absent {
-                return Ok(Object::Known(repository.format.zero()));
-            }
-            if conversions.is_in_lfs(name) && matches!(entry, Entry::File { .. }) {
-                let object = repository.blob_by(git, name, diff::text_of(entry), true);
-                return object.map(Object::Known).map_err(|error| from_repository(&error));
-            }
-            let kept = conversions.kept(name, entry).map_err(|error| from_repository(&error))?;
-            objects.add(diff::text_of(&kept)).map_err(|error| DeliverError::io("a temporary file", &error))
+        let Some(mode) = mode(&change.after) else {
+            after.push((name, "0", Object::Known(repository.format.zero())));
+            continue;
         };
-        lines.push([(&change.before, kept(&change.before)?), (&change.after, kept(&change.after)?)]);
+        let object = if conversions.is_in_lfs(name) && matches!(change.after, Entry::File { .. }) {
+            let object = repository.blob_by(git, name, diff::text_of(&change.after), true);
+            Object::Known(object.map_err(|error| from_repository(&error))?)
+        } else {
+            // A file that git stores with other bytes has no `\r\n` there.
+            let was = diff::text_of(&change.before);
+            let is_as_stored = stored.get(name).is_some_and(|at| at.object == repository.format.blob(was));
+            let kept = conversions.kept_over(name, if is_as_stored { was } else { b"" }, &change.after);
+            let kept = kept.map_err(|error| from_repository(&error))?;
+            objects.add(diff::text_of(&kept)).map_err(|error| DeliverError::io("a temporary file", &error))?
+        };
+        after.push((name, mode, object));
     }
     let written = objects.write().map_err(failed)?;
-    // Deletions first: they may make room for new entries.
-    let info = |side: usize| -> Vec<u8> {
-        let (gone, there): (Vec<_>, Vec<_>) =
-            lines.iter().zip(&names).partition(|(line, _)| *line[side].0 == Entry::Absent);
-        let all = gone.into_iter().chain(there).map(|(line, name)| {
-            let (entry, object) = &line[side];
-            let object = match object {
-                Object::Known(object) => object,
-                Object::Written(number) => &written[*number],
-            };
-            [format!("{} {object}\t", mode(entry).unwrap_or("0")).as_bytes(), name, b"\0"].concat()
-        });
-        all.flatten().collect()
-    };
-    Ok((info(0), info(1)))
+    let after = after.iter().map(|(name, mode, object)| match object {
+        Object::Known(object) => (*name, *mode, object.as_str()),
+        Object::Written(number) => (*name, *mode, written[*number].as_str()),
+    });
+    let zero = repository.format.zero();
+    let before = names.iter().map(|name| match stored.get(name) {
+        Some(at) => (name, at.mode.as_str(), at.object.as_str()),
+        None => (name, "0", zero.as_str()),
+    });
+    Ok((index_info(before), index_info(after)))
+}
+
+/// Returns the input of `update-index --index-info`. Deletions come first: they may make room for new entries.
+fn index_info<'e>(entries: impl Iterator<Item = (&'e Vec<u8>, &'e str, &'e str)>) -> Vec<u8> {
+    let (gone, there): (Vec<_>, Vec<_>) = entries.partition(|(_, mode, _)| *mode == "0");
+    let line =
+        |(name, mode, object): (&Vec<u8>, &str, &str)| [format!("{mode} {object}\t").as_bytes(), name, b"\0"].concat();
+    gone.into_iter().chain(there).flat_map(line).collect()
 }
 
 /// Returns git configured for this commit, the option of `commit-tree` if it is signed, and what the repository says

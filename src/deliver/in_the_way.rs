@@ -1,9 +1,10 @@
-//! Finds what is neither file nor link at the place of a new file.
+//! Finds what is neither file nor link at the place of a new file, and what is no directory on the way to it.
 
 use std::io;
 
 use rustix::fs::FileType;
 
+use super::apply;
 use super::delivery::Site;
 use super::error::DeliverError;
 use crate::change::{ChangeSet, Entry};
@@ -21,6 +22,7 @@ pub(super) fn refuse(changes: &ChangeSet, site: &Site<'_>) -> Result<(), Deliver
         if change.before != Entry::Absent || change.after == Entry::Absent {
             continue;
         }
+        apply::standing_folder(&folder, changes, path)?;
         let found = obstacle(&folder, path, changes).map_err(|error| DeliverError::io(path, &error))?;
         if let Some(obstacle) = found {
             return Err(DeliverError::conflict(

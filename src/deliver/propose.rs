@@ -293,12 +293,11 @@ impl Proposal {
             true => tree.clone(),
             false => convert(&file.new, &after, true)?,
         };
-        let expands = |name: &RelPath| conversions.is_some_and(|all| all.expands_id(name.as_bytes()));
-        match file.new.as_ref().is_some_and(expands) {
-            // An expanded `$Id` names the stored content, which no run knows.
-            true => Ok(written),
-            false => self.as_made(file, tree, first, [written, after], format_of(site)),
-        }
+        let expands = |name: &RelPath| conversions.is_some_and(|all| all.expands_id(name.as_bytes(), &after));
+        let expanded = file.new.as_ref().is_some_and(expands).then(|| written.clone());
+        let made = self.as_made(file, tree, first, [written, after], format_of(site));
+        // An expanded `$Id` names the stored content, which no run knows.
+        made.or_else(|refused| expanded.ok_or(refused))
     }
 
     /// Returns the first of these contents; but where a result names the digest of the new one, and the old one is what

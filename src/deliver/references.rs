@@ -113,7 +113,27 @@ pub(super) fn update_index(repository: &Repository, index_info: &[u8]) -> Result
     }
     let git = repository.without_filters().map_err(|error| from_repository(&error))?;
     // Without the hash git cannot tell one part of a split index from another.
-    fill_index(&git.config("index.skipHash", "false"), index_info)
+    let git = git.config("index.skipHash", "false");
+    let lines = index_info.split(|byte| *byte == 0).filter(|line| !line.starts_with(b"0 "));
+    let names = lines.filter_map(|line| line.splitn(2, |byte| *byte == b'\t').nth(1)).map(<[u8]>::to_vec);
+    let flagged = repository.flagged_in_index(&names.collect::<Vec<_>>()).map_err(|error| from_repository(&error))?;
+    fill_index(&git, index_info)?;
+    for (option, names) in flagged.iter().filter(|(_, names)| !names.is_empty()) {
+        // The entries are there: without its flag git shows more of a file, which is no reason to take them back.
+        let _shown = git.run(&["update-index", option, "-z", "--stdin"], names);
+    }
+    Ok(())
+}
+
+/// As [`update_index`], for the entries that are still as these other lines say: somebody may have staged another
+/// content, or committed it.
+pub(super) fn update_index_where_still(
+    repository: &Repository,
+    index_info: &[u8],
+    expected: &[u8],
+) -> Result<(), DeliverError> {
+    let lines = repository.index_info_where_still(index_info, expected);
+    update_index(repository, &lines.map_err(|error| from_repository(&error))?)
 }
 
 /// Adds entries to an index. Git takes an error in its input for the end, so the accepted entries are counted.

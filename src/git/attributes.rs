@@ -105,9 +105,9 @@ impl<'r> Conversions<'r> {
         self.ends.contains_key(name)
     }
 
-    /// Tells whether git expands each `$Id` of a file, by its name in the repository.
-    pub fn expands_id(&self, name: &[u8]) -> bool {
-        self.names.get(name).is_some_and(|how| how.has_id)
+    /// Tells whether git expands an `$Id` of a file, by its name in the repository.
+    pub fn expands_id(&self, name: &[u8], entry: &Entry) -> bool {
+        self.names.get(name).is_some_and(|how| how.has_id) && entry.content().is_some_and(has_id)
     }
 
     /// Tells whether Git LFS keeps the bytes of a file, by its name in the repository: then git stores a pointer.
@@ -117,7 +117,13 @@ impl<'r> Conversions<'r> {
 
     /// Returns a file of the work tree as git stores it.
     pub fn kept(&self, name: &[u8], entry: &Entry) -> Result<Entry, RepositoryError> {
-        self.converted(name, entry, LineEnds::kept, |git, content| {
+        self.kept_over(name, b"", entry)
+    }
+
+    /// As [`Conversions::kept`], for a file of which git stores this content now.
+    pub fn kept_over(&self, name: &[u8], stored: &[u8], entry: &Entry) -> Result<Entry, RepositoryError> {
+        let ends = |ends: LineEnds, content: &[u8]| ends.kept(stored, content);
+        self.converted(name, entry, ends, |git, content| {
             let object = self.repository.blob_by(git, name, content, true)?;
             Ok(git.run(&["cat-file", "blob", &object], b"")?)
         })
@@ -141,8 +147,7 @@ impl<'r> Conversions<'r> {
         convert: impl Fn(&Git, &[u8]) -> Result<Vec<u8>, RepositoryError>,
     ) -> Result<Entry, RepositoryError> {
         let Entry::File { content, executable } = entry else { return Ok(entry.clone()) };
-        let has_id = || content.windows(3).any(|part| part == b"$Id");
-        let by_git = self.names.get(name).is_some_and(|how| how.is_encoded || has_id());
+        let by_git = self.names.get(name).is_some_and(|how| how.is_encoded || has_id(content));
         let content = match (&self.git, self.ends.get(name)) {
             (Some((git, _)), _) if by_git => convert(git, content)?,
             (_, Some(how)) => ends(*how, content),
@@ -150,6 +155,10 @@ impl<'r> Conversions<'r> {
         };
         Ok(Entry::File { content: content.into(), executable: *executable })
     }
+}
+
+fn has_id(content: &[u8]) -> bool {
+    content.windows(3).any(|part| part == b"$Id")
 }
 
 /// Reads the settings for files without attributes; of several values the last one counts.

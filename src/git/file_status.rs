@@ -20,10 +20,13 @@ pub struct FileStatus {
     pub in_submodule: Vec<(RelPath, String)>,
 }
 
+/// A file as git stores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct TreeEntry {
-    mode: String,
-    object: String,
+pub struct TreeEntry {
+    /// Git's mode.
+    pub mode: String,
+    /// The name of its content.
+    pub object: String,
 }
 
 #[derive(Debug, Default)]
@@ -57,7 +60,8 @@ impl Repository {
             return Ok(status);
         }
         let names: Vec<Vec<u8>> = changes.iter().map(|(path, _)| name_in_repository(&self.prefix, path)).collect();
-        let (head, index) = (self.in_head(&names)?, self.in_index(&names)?);
+        let head = self.in_commit(self.head_now()?.0.as_deref(), &names)?;
+        let index = self.in_index(&names)?;
         let mut other_bytes = BTreeMap::new();
         for ((path, change), name) in changes.iter().zip(&names) {
             if let Some(folder) = ancestors(name).find(|folder| {
@@ -111,9 +115,12 @@ impl Repository {
         let conversions = Conversions::with_line_ends(self, &files.keys().cloned().collect())?;
         let git = self.without_filters()?;
         for (name, (path, entry, object)) in files {
-            let now = match conversions.is_in_lfs(name) {
-                true => self.blob_by(&git, name, diff::text_of(entry), false)?,
-                false => self.format.blob(diff::text_of(&conversions.kept(name, entry)?)),
+            let content = diff::text_of(entry);
+            let now = match self.format.blob(content) {
+                // A content with `\r\n` that git has stored so stays so.
+                same if same == *object => continue,
+                _ if conversions.is_in_lfs(name) => self.blob_by(&git, name, content, false)?,
+                _ => self.format.blob(diff::text_of(&conversions.kept(name, entry)?)),
             };
             differing.extend((now != *object).then_some(*path));
         }
@@ -163,17 +170,41 @@ impl Repository {
         Ok(kept.collect::<Vec<_>>().concat())
     }
 
+    /// Returns each option of `update-index` that sets a flag of people, with those of these names that have it in the
+    /// index, each with a zero byte behind it.
+    pub fn flagged_in_index(&self, names: &[Vec<u8>]) -> Result<[(&'static str, Vec<u8>); 2], RepositoryError> {
+        let mut flagged = [("--assume-unchanged", Vec::new()), ("--skip-worktree", Vec::new())];
+        for chunk in names.chunks(1000) {
+            let mut arguments: Vec<OsString> = ["ls-files", "-z", "-v", "--full-name", "--"].map(OsString::from).into();
+            arguments.extend(chunk.iter().map(|name| OsString::from_vec(name.clone())));
+            for line in self.git().run(&arguments, b"")?.split(|byte| *byte == 0) {
+                let [tag, b' ', name @ ..] = line else { continue };
+                let is_set = [tag.is_ascii_lowercase(), tag.eq_ignore_ascii_case(&b's')];
+                for ((_, names), _) in flagged.iter_mut().zip(is_set).filter(|(_, is_set)| *is_set) {
+                    names.extend([name, b"\0"].concat());
+                }
+            }
+        }
+        Ok(flagged)
+    }
+
     /// Returns those of these names that the index holds as executable files.
     pub fn executable_in_index(&self, names: &[Vec<u8>]) -> Result<BTreeSet<Vec<u8>>, RepositoryError> {
         let files = self.in_index(names)?.files.into_iter();
         Ok(files.filter(|(_, at)| at.mode == "100755").map(|(name, _)| name).collect())
     }
 
-    fn in_head(&self, names: &[Vec<u8>]) -> Result<BTreeMap<Vec<u8>, TreeEntry>, RepositoryError> {
+    /// Returns what a commit has under these names, and above them; nothing where there is no commit.
+    pub fn in_commit(
+        &self,
+        commit: Option<&str>,
+        names: &[Vec<u8>],
+    ) -> Result<BTreeMap<Vec<u8>, TreeEntry>, RepositoryError> {
         let mut found = BTreeMap::new();
-        let Some(head) = self.head_now()?.0 else { return Ok(found) };
+        let Some(commit) = commit else { return Ok(found) };
         for chunk in with_ancestors(names).chunks(1000) {
-            let mut arguments: Vec<OsString> = ["ls-tree", "-z", "--full-tree", &head, "--"].map(OsString::from).into();
+            let mut arguments: Vec<OsString> =
+                ["ls-tree", "-z", "--full-tree", commit, "--"].map(OsString::from).into();
             arguments.extend(chunk.iter().map(|name| OsString::from_vec(name.clone())));
             for line in self.git().run(&arguments, b"")?.split(|byte| *byte == 0) {
                 let Some((meta, name)) = split_at_tab(line) else { continue };

@@ -37,9 +37,11 @@ impl LineEnds {
         Some(LineEnds { is_guessed, has_cr })
     }
 
-    /// Returns a content of the work tree as git stores it.
-    pub fn kept(self, content: &[u8]) -> Vec<u8> {
-        if self.is_guessed && is_binary(content) {
+    /// Returns a content of the work tree as git stores it, over this content that it stores now: a text that is only
+    /// guessed to be one stays as it is where that has `\r\n`.
+    pub fn kept(self, stored: &[u8], content: &[u8]) -> Vec<u8> {
+        let has_cr = || stored.windows(2).any(|pair| pair == b"\r\n") && !is_binary(stored);
+        if self.is_guessed && (is_binary(content) || has_cr()) {
             return content.to_vec();
         }
         let is_kept = |at: &usize| content[*at] != b'\r' || content.get(at + 1) != Some(&b'\n');
@@ -105,9 +107,11 @@ mod tests {
     fn what_looks_binary_is_converted_only_where_it_is_said_to_be_text() {
         let guessed = LineEnds { is_guessed: true, has_cr: true };
         let said = LineEnds { is_guessed: false, has_cr: true };
-        assert_eq!(guessed.kept(b"1\0\r\n"), b"1\0\r\n");
-        assert_eq!(said.kept(b"1\0\r\n\r"), b"1\0\n\r");
-        assert_eq!(guessed.kept(b"1\r\n2\n"), b"1\n2\n");
+        assert_eq!(guessed.kept(b"", b"1\0\r\n"), b"1\0\r\n");
+        assert_eq!(said.kept(b"1\r\n", b"1\0\r\n\r"), b"1\0\n\r");
+        assert_eq!(guessed.kept(b"1\n", b"1\r\n2\n"), b"1\n2\n");
+        assert_eq!(guessed.kept(b"1\0\r\n", b"1\r\n2\n"), b"1\n2\n");
+        assert_eq!(guessed.kept(b"1\n3\r\n", b"1\r\n2\n"), b"1\r\n2\n");
         assert_eq!(guessed.checked_out(b"1\r\n2\n"), b"1\r\n2\n");
         assert_eq!(said.checked_out(b"1\r\n2\n"), b"1\r\n2\r\n");
     }

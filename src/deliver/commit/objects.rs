@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::change::git_name;
 use crate::git::{Git, GitError};
 
 /// The object of a content.
@@ -40,8 +41,11 @@ impl<'g> Objects<'g> {
 
     /// Writes the objects, and returns their names.
     pub(super) fn write(self) -> Result<Vec<String>, GitError> {
-        let path = |number: usize| self.folder.join(number.to_string()).into_os_string();
-        let paths: Vec<u8> = (0..self.number).flat_map(|number| [path(number).as_bytes(), b"\n"].concat()).collect();
+        let mut paths = Vec::new();
+        for number in 0..self.number {
+            git_name::quote(self.folder.join(number.to_string()).as_os_str().as_bytes(), &mut paths);
+            paths.push(b'\n');
+        }
         let written = match self.number {
             0 => String::new(),
             _ => self.git.line(&["hash-object", "-w", "--no-filters", "--stdin-paths"], &paths)?,

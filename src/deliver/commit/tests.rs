@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::*;
 use crate::deliver::journal::unquoted;
 use crate::deliver::message::message;
+use crate::deliver::references::update_index;
 use crate::deliver::test_support::{OPEN, Project, script};
 use crate::deliver::{Delivery, Person, deliver, preflight, undo};
 
@@ -508,5 +509,6 @@ fn unfinished_objects_of_killed_runs_go_with_the_next_delivery_or_the_undo_and_t
     assert!(!again.exists() && fresh.exists() && of_git.exists());
 }
 
+mod index_tests;
 mod killed_tests;
 mod place_tests;
