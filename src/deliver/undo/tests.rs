@@ -86,7 +86,7 @@ fn an_undo_killed_at_any_operation_is_finished_by_the_next_delivery() {
     let before = names(&project());
     for number in 0.. {
         let mut is_killed = false;
-        for again in std::iter::once(None).chain((0..24).map(Some)) {
+        for again in std::iter::once(None).chain((number % 2..20).step_by(2).map(Some)) {
             let (project, record) = applied();
             let after = names(&project);
             let killed = undo(&record, project.root(), &Steps::killed_at(number)).is_err();
