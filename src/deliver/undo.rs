@@ -86,6 +86,15 @@ pub fn undo(folder: &Path, root: &Path, steps: &Steps) -> Result<UndoReport, Und
     let _whole = Whole::begin();
     let (tree, journal, mut record) = locked(folder, root)?;
     let others = leave_to_others(&mut record, &tree)?;
+    if record.state == State::Begun
+        && !record.undoing
+        && let (Some(commit), Some(repository)) =
+            (&record.commit, Repository::discover(root).map_err(io::Error::other)?)
+        && !references::is_kept(commit, &repository)
+    {
+        // It was not made, or nothing has it any more.
+        record.commit = None;
+    }
     let mut report = undo_locked(root, &tree, &journal, &mut record, steps)?;
     report.left_alone.extend(others);
     Ok(report)
