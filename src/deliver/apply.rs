@@ -38,7 +38,7 @@ pub struct Finished {
 
 /// Applies a change set to the work tree.
 pub fn apply(changes: &ChangeSet, site: &Site<'_>, steps: &Steps) -> Result<Finished, DeliverError> {
-    Applied::begin(changes, site, steps)?.finish()
+    Applied::begin(changes, site, None, steps)?.finish()
 }
 
 /// Checks that everything the run changed is still as the run found it.
@@ -72,7 +72,7 @@ pub struct Applied<'a> {
     outputs: Option<(&'a Outputs<'a>, Vec<OutputItem>)>,
     done: Vec<Done>,
     journal: Option<(Journal, Record)>,
-    /// The commit of this delivery, once it is recorded.
+    /// The commit of this delivery.
     commit: Option<SavedCommit>,
     at: PathBuf,
     steps: &'a Steps,
@@ -125,8 +125,14 @@ enum Done {
 }
 
 impl<'a> Applied<'a> {
-    /// Applies every change, or rolls back what was begun.
-    pub fn begin(changes: &'a ChangeSet, site: &Site<'a>, steps: &'a Steps) -> Result<Applied<'a>, DeliverError> {
+    /// Applies every change, or rolls back what was begun. The record has the commit that is to follow, before any file
+    /// or reference changes.
+    pub fn begin(
+        changes: &'a ChangeSet,
+        site: &Site<'a>,
+        commit: Option<SavedCommit>,
+        steps: &'a Steps,
+    ) -> Result<Applied<'a>, DeliverError> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if site.run_id.is_empty() || !site.run_id.bytes().all(is_name) {
             return Err(DeliverError::conflict(
@@ -158,7 +164,7 @@ impl<'a> Applied<'a> {
             outputs: None,
             done: Vec::new(),
             journal: None,
-            commit: None,
+            commit,
             at: site.root.to_path_buf(),
             steps,
         };
@@ -220,13 +226,14 @@ impl<'a> Applied<'a> {
                 .collect(),
             folders_made: missing.iter().map(|folder| quoted(folder.as_bytes())).collect(),
             temporary: self.items.iter().map(|item| quoted(item.aside.as_bytes())).collect(),
-            commit: None,
+            commit: self.commit.clone(),
             outputs: self.swaps().iter().map(OutputItem::saved).collect(),
             outputs_delivered: 0,
             modes: BTreeMap::new(),
             swapping: false,
             head: site.repository.and_then(|repository| repository.head.clone()),
             narrow: self.items.iter().filter(|item| item.leaves()).map(|item| quoted(item.path.as_bytes())).collect(),
+            undoing: false,
         }
     }
 
@@ -253,18 +260,6 @@ impl<'a> Applied<'a> {
 
     fn swaps(&self) -> &[OutputItem] {
         self.outputs.as_ref().map_or(&[], |(_, swaps)| swaps)
-    }
-
-    /// Records the commit before any reference moves.
-    pub fn note_commit(&mut self, commit: SavedCommit) -> io::Result<()> {
-        self.commit = Some(commit.clone());
-        match &mut self.journal {
-            None => Ok(()),
-            Some((journal, record)) => {
-                record.commit = Some(commit);
-                journal.write(record, self.steps)
-            }
-        }
     }
 
     /// Records that everything is delivered, which only its record can undo from then on, and drops the old contents.
@@ -474,7 +469,7 @@ impl Drop for Applied<'_> {
         // What remains is in the record, which says that the delivery began; the next command rolls it back.
         if committed
             .is_none_or(|undone| matches!(undone, Ok(CommitUndone::Gone { warnings, .. }) if warnings.is_empty()))
-            && self.take_all_back().is_empty()
+            && self.take_all_back().0.is_empty()
             && let Some((journal, _)) = self.journal.take()
         {
             journal.discard();

@@ -204,7 +204,6 @@ pub(super) fn on_head(
     let prepared = prepare(changes, order, repository)?;
     refuse_locks(repository, "HEAD")?;
     let reference = head_reference(repository).map_err(|error| DeliverError::io("HEAD", &error))?;
-    let mut applied = Applied::begin(changes, site, steps)?;
     let saved = SavedCommit {
         reference,
         old: prepared.base.clone(),
@@ -212,9 +211,7 @@ pub(super) fn on_head(
         index_before: quoted(&prepared.index_info_before),
         index_after: quoted(&prepared.index_info),
     };
-    if let Err(error) = applied.note_commit(saved) {
-        return Err(applied.roll_back(DeliverError::io("the undo record", &error)));
-    }
+    let applied = Applied::begin(changes, site, Some(saved), steps)?;
     let zero = repository.format.zero();
     let old = prepared.base.as_deref().unwrap_or(&zero);
     let moved = step(steps)

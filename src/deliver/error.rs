@@ -65,6 +65,18 @@ impl DeliverError {
         DeliverError::Io { message: format!("{what}: {cause}"), hint: hint.to_owned(), rolled_back: false }
     }
 
+    /// Says more of what happened.
+    pub(crate) fn with(mut self, more: &str) -> DeliverError {
+        match &mut self {
+            DeliverError::Conflict { message, .. }
+            | DeliverError::Input { message, .. }
+            | DeliverError::Denied { message, .. }
+            | DeliverError::Io { message, .. } => message.push_str(&format!("; {more}")),
+            DeliverError::Selection(_) => {}
+        }
+        self
+    }
+
     /// Returns the exit code of the run.
     pub fn exit(&self) -> Exit {
         match self {

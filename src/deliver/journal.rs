@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::directories::back_name;
 use crate::base::digest::sha256;
 use crate::bounded;
 use crate::change::{Entry, diff, git_name};
@@ -53,7 +52,7 @@ pub struct Record {
     pub folders_made: Vec<String>,
     /// Temporary files that may remain.
     pub temporary: Vec<String>,
-    /// The commit that was made, if one was.
+    /// The commit that was ordered, from the start: until all files are in their places nothing has it.
     pub commit: Option<SavedCommit>,
     /// What was swapped in ignored places, as long as the old contents are kept aside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -73,19 +72,9 @@ pub struct Record {
     /// The commit of HEAD when the delivery, or its undoing, began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
-}
-
-impl Record {
-    /// Tells whether undoing has begun and not ended: its temporary files have names of their own.
-    pub(super) fn is_being_undone(&self) -> bool {
-        let name = back_name(&self.run_id);
-        let is_of_undo = |temporary: &String| {
-            path(temporary).is_ok_and(|path| {
-                path.file_name().is_some_and(|file| file.as_encoded_bytes().starts_with(name.as_encoded_bytes()))
-            })
-        };
-        self.temporary.iter().any(is_of_undo)
-    }
+    /// Whether undoing has begun and not ended: from then on only its end is sought.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undoing: bool,
 }
 
 /// A changed file before and after.

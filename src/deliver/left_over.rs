@@ -58,6 +58,11 @@ pub(super) fn clear(
     }
 }
 
+/// Says where what somebody wrote meanwhile is kept.
+pub(super) fn kept_aside(path: &RelPath) -> String {
+    format!("what was written to a file while it was replaced is kept in {path}")
+}
+
 /// Tells whether one of these temporary files is there.
 pub(super) fn is_any_left<'n>(temporary: impl IntoIterator<Item = &'n String>, tree: &Folder) -> io::Result<bool> {
     for name in temporary {
@@ -84,7 +89,7 @@ fn keep(tree: &Folder, path: &RelPath, steps: &Steps) -> io::Result<RelPath> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Removes a temporary file of a delivery or undo, with the second name that it may have.
+/// Removes a temporary file, with the second name that it may have.
 pub(super) fn remove_left_over(tree: &Folder, path: &RelPath, steps: &Steps) -> io::Result<()> {
     second_name(path).map_or(Ok(()), |second| remove_one(tree, &second, steps))?;
     remove_one(tree, path, steps)

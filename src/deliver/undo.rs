@@ -11,7 +11,7 @@ use rustix::fs::FileType;
 
 use super::directories::{back_name, folders_between, has_below};
 use super::journal::{self, Journal, Record, Saved, Shape, State};
-use super::left_over::{clear_left_over, remove_left_over};
+use super::left_over::{clear_left_over, is_any_left, kept_aside, remove_left_over};
 use super::outputs;
 use super::references::{self, CommitUndone};
 use crate::change::Entry;
@@ -22,6 +22,7 @@ use crate::workspace::folder::{Folder, is_missing};
 use crate::workspace::steps::Steps;
 use plan::Plan;
 
+pub(super) use recover::keep_committed;
 pub use recover::{Recovered, recover};
 
 /// The result of undoing.
@@ -55,7 +56,7 @@ impl UndoReport {
 
     /// Says where what somebody wrote meanwhile is kept.
     pub fn kept_aside(&self) -> impl Iterator<Item = String> {
-        self.set_aside.iter().map(|path| format!("what was written to a file while it was replaced is kept in {path}"))
+        self.set_aside.iter().map(kept_aside)
     }
 }
 
@@ -84,7 +85,40 @@ impl From<io::Error> for UndoError {
 pub fn undo(folder: &Path, root: &Path, steps: &Steps) -> Result<UndoReport, UndoError> {
     let _whole = Whole::begin();
     let (tree, journal, mut record) = locked(folder, root)?;
-    undo_locked(root, &tree, &journal, &mut record, steps)
+    let others = leave_to_others(&mut record, &tree)?;
+    if record.state == State::Begun
+        && !record.undoing
+        && let (Some(commit), Some(repository)) =
+            (&record.commit, Repository::discover(root).map_err(io::Error::other)?)
+        && !references::is_kept(commit, &repository)
+    {
+        // It was not made, or nothing has it any more.
+        record.commit = None;
+    }
+    let mut report = undo_locked(root, &tree, &journal, &mut record, steps)?;
+    report.left_alone.extend(others);
+    Ok(report)
+}
+
+/// Finds what a delivery that was killed had not swapped yet, and which is nevertheless as it would have made it: somebody
+/// else has written, or removed, that. The record no longer says that the delivery changed it.
+fn leave_to_others(record: &mut Record, tree: &Folder) -> io::Result<Vec<RelPath>> {
+    let mut others = Vec::new();
+    let is_cleaned = record.swapping && !is_any_left(&record.temporary, tree)?;
+    if record.state != State::Begun || record.undoing || is_cleaned {
+        return Ok(others);
+    }
+    for (file, temporary) in record.files.iter_mut().zip(&record.temporary) {
+        let (path, aside) = (journal::path(&file.path)?, journal::path(temporary)?);
+        // What was there before is aside if it was swapped, and what comes as long as it was not.
+        let now = |path: &RelPath| Ok::<_, io::Error>(Shape::of(&tree.entry_at(path)?));
+        let is_swapped = || Ok::<_, io::Error>(record.swapping && now(&aside)? != file.after);
+        if file.before != file.after && now(&path)? == file.after && !is_swapped()? {
+            file.before = file.after.clone();
+            others.push(path);
+        }
+    }
+    Ok(others)
 }
 
 /// Opens a record that no other process delivers or undoes as long as the directory is open.
@@ -113,7 +147,11 @@ fn undo_locked(
 ) -> Result<UndoReport, UndoError> {
     let mut report = UndoReport { run_id: record.run_id.clone(), ..UndoReport::default() };
     if record.state == State::Undone {
-        if !record.temporary.is_empty() || !record.folders_made.is_empty() || !record.outputs.is_empty() {
+        if record.undoing
+            || !record.temporary.is_empty()
+            || !record.folders_made.is_empty()
+            || !record.outputs.is_empty()
+        {
             clean_up(tree, journal, record, &mut report, steps);
         }
         return Ok(report);
@@ -158,11 +196,11 @@ fn restore(
         journal.write(record, steps)
     });
     if let Err(error) = written {
-        return Err(given_up(&plan, journal, record, error));
+        return Err(given_up(&plan, journal, record, report, error));
     }
     match plan.swap(record) {
         Ok(left_alone) => report.left_alone.extend(left_alone),
-        Err(error) => return Err(given_up(&plan, journal, record, error)),
+        Err(error) => return Err(given_up(&plan, journal, record, report, error)),
     }
     let left_alone: BTreeSet<&RelPath> = report.left_alone.iter().collect();
     report.restored = plan.paths().filter(|path| !left_alone.contains(path)).cloned().collect();
@@ -179,19 +217,19 @@ fn restore(
             }
             Err(error) => {
                 let cause = io::Error::other(format!("cannot undo the commit {}: {error}", commit.new));
-                return Err(given_up(&plan, journal, record, cause));
+                return Err(given_up(&plan, journal, record, report, cause));
             }
         }
     }
     match outputs::bring_back(record, tree, steps) {
         Ok(warning) => report.warnings.extend(warning),
-        Err(error) => return Err(given_up(&plan, journal, record, error)),
+        Err(error) => return Err(given_up(&plan, journal, record, report, error)),
     }
     record.narrow.clear();
     Ok(())
 }
 
-/// Removes what an earlier attempt left, once the record says that undoing has begun: from then on only its end is sought.
+/// Removes what an earlier attempt left, once the record says that undoing has begun.
 fn begin(
     root: &Path,
     plan: &Plan<'_>,
@@ -202,7 +240,7 @@ fn begin(
     steps: &Steps,
 ) -> io::Result<()> {
     let (earlier, head) = (record.clone(), record.head.take());
-    record.head = match record.is_being_undone() {
+    record.head = match std::mem::replace(&mut record.undoing, true) {
         true => head,
         false => Repository::discover(root).map_err(io::Error::other)?.and_then(|repository| repository.head),
     };
@@ -222,8 +260,14 @@ fn begin(
     Ok(())
 }
 
-fn given_up(plan: &Plan<'_>, journal: &Journal, record: &mut Record, cause: io::Error) -> UndoError {
-    UndoError { cause, half: !plan.give_up(journal, record) }
+fn given_up(
+    plan: &Plan<'_>,
+    journal: &Journal,
+    record: &mut Record,
+    report: &mut UndoReport,
+    cause: io::Error,
+) -> UndoError {
+    UndoError { cause, half: !plan.give_up(journal, record, &mut report.set_aside) || plan.is_continued }
 }
 
 /// Returns the files that are as the run left them; notes the others in the report.
@@ -286,7 +330,8 @@ fn clean_up(tree: &Folder, journal: &Journal, record: &mut Record, report: &mut 
     let mut temporary = std::mem::take(&mut record.temporary);
     let mut stuck = clear_left_over(&mut temporary, record, tree, &mut report.set_aside, steps);
     record.temporary = temporary;
-    record.swapping = !record.temporary.is_empty();
+    record.undoing = !record.temporary.is_empty();
+    record.swapping = record.undoing;
     stuck.extend(outputs::tidy(record, tree, steps));
     let mut later = BTreeSet::new();
     if record.state == State::Done {

@@ -8,8 +8,8 @@ use std::io;
 pub struct Steps {
     taken: Cell<usize>,
     fault: Option<Fault>,
-    /// What happens just before the operation of this number.
-    meanwhile: Option<(usize, Box<dyn Fn()>)>,
+    /// What happens just before the operations of these numbers.
+    meanwhile: Vec<(usize, Box<dyn Fn()>)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -51,8 +51,9 @@ impl Steps {
     }
 
     /// Has something happen just before the operation of this number, counted from 0, as well.
-    pub fn meanwhile(self, number: usize, what: impl Fn() + 'static) -> Steps {
-        Steps { meanwhile: Some((number, Box::new(what))), ..self }
+    pub fn meanwhile(mut self, number: usize, what: impl Fn() + 'static) -> Steps {
+        self.meanwhile.push((number, Box::new(what)));
+        self
     }
 
     /// Returns the number of operations so far.
@@ -62,9 +63,7 @@ impl Steps {
 
     pub(crate) fn step(&self) -> io::Result<()> {
         let number = self.taken.replace(self.taken.get() + 1);
-        if let Some((_, happen)) = self.meanwhile.as_ref().filter(|(at, _)| *at == number) {
-            happen();
-        }
+        self.meanwhile.iter().filter(|(at, _)| *at == number).for_each(|(_, happen)| happen());
         let fails = match self.fault {
             None => None,
             Some(Fault::Once(at, kind)) => (number == at).then_some(kind),

@@ -95,9 +95,22 @@ pub(in crate::commands) async fn combine(
     let (mut taken_back, again) = prepared(&how, &site)?;
     taken_back.iter_mut().for_each(|told| *told = rules.hide(told));
     let site = Site { repository: again.as_ref().or(site.repository), ..site };
+    let combined = combine_prepared(batch, chosen, flags, (to, &site, description), told).await;
+    let (delivered, merged, how) = combined.map_err(|failure| failure.after(&taken_back))?;
+    Ok(Done { delivered, merged, taken_back, how })
+}
+
+async fn combine_prepared(
+    batch: &Batch,
+    chosen: Vec<Chosen>,
+    flags: &CombineArgs,
+    (to, site, description): (&Destination<'_>, &Site<'_>, &plan::Batch),
+    told: &mut Told,
+) -> Result<(Delivered, Merged, Delivery), Failure> {
+    let rules = to.rules();
     let mut merged = Merged::default();
     for one in &chosen {
-        merged.add(part(batch, one)?, &rules, &site)?;
+        merged.add(part(batch, one)?, &rules, site)?;
     }
     told.conflicts.clone_from(&merged.conflicts);
     if !flags.skips() {
@@ -112,12 +125,12 @@ pub(in crate::commands) async fn combine(
     }
     // The message names the items that are in it.
     let kept: Vec<Chosen> = chosen.into_iter().filter(|one| !merged.left_out.contains(&one.item.key)).collect();
-    let how = self::how(flags, description, &kept, to)?;
+    let how = how(flags, description, &kept, to)?;
     if how != Delivery::DryRun {
         Whole::to_the_end();
     }
-    let delivered = delivered(&merged.changes, &how, Most::default(), &rules, &site)?;
-    Ok(Done { delivered, merged, taken_back, how })
+    let delivered = delivered(&merged.changes, &how, Most::default(), &rules, site)?;
+    Ok((delivered, merged, how))
 }
 
 /// Finds what would make a delivery by these flags fail, before anything is paid for.

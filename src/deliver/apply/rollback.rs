@@ -5,14 +5,26 @@ use std::io;
 
 use super::super::directories::restore;
 use super::super::error::DeliverError;
+use super::super::journal::Shape;
+use super::super::left_over::{clear, kept_aside};
+use super::super::undo::keep_committed;
 use super::{Applied, Done, Item};
 use crate::change::Entry;
+use crate::path::RelPath;
 use crate::workspace::folder::is_missing;
 
 impl Applied<'_> {
-    /// Rolls back everything, in reverse, and returns the cause with a note on how that went.
+    /// Rolls back everything, in reverse, and returns the cause with a note on how that went. What somebody has committed
+    /// meanwhile stays.
     pub fn roll_back(mut self, cause: DeliverError) -> DeliverError {
-        let stuck = self.take_all_back();
+        if let (Some((journal, record)), Some(_)) = (&mut self.journal, &self.commit)
+            && let Ok(Some(kept)) = keep_committed(record, (&self.at, &self.root, journal))
+        {
+            (self.done, self.commit) = (Vec::new(), None);
+            return cause.with(&kept.told());
+        }
+        let (stuck, set_aside) = self.take_all_back();
+        let cause = set_aside.iter().fold(cause, |cause, path| cause.with(&kept_aside(path)));
         if stuck.is_empty() {
             if let Some((journal, _)) = self.journal.take() {
                 journal.discard();
@@ -36,11 +48,12 @@ impl Applied<'_> {
         }
     }
 
-    /// Rolls back everything that was done, in reverse, and returns what could not be rolled back.
-    pub(super) fn take_all_back(&mut self) -> Vec<String> {
+    /// Rolls back everything that was done, in reverse. Returns what could not be rolled back, and where is kept what
+    /// somebody wrote to a file that was in its place for a moment.
+    pub(super) fn take_all_back(&mut self) -> (Vec<String>, Vec<RelPath>) {
         let done = std::mem::take(&mut self.done);
-        let mut stuck = Vec::new();
-        let mut kept = BTreeSet::new();
+        let (mut stuck, mut set_aside) = (Vec::new(), Vec::new());
+        let (mut kept, mut was_in_place) = (BTreeSet::new(), BTreeSet::new());
         for done in done.iter().rev() {
             // What was there, or what somebody wrote meanwhile, may still be aside.
             let is_aside = match done {
@@ -51,7 +64,18 @@ impl Applied<'_> {
             if is_aside {
                 continue;
             }
-            let Err(error) = self.take_back(done) else { continue };
+            let taken_back = match done {
+                Done::Written { item } if was_in_place.contains(item) => {
+                    let Item { change, aside, .. } = &self.items[*item];
+                    let after = Shape::of(&change.after);
+                    clear(&self.root, aside, &|shape| *shape == after, self.steps).map(|kept| set_aside.extend(kept))
+                }
+                _ => self.take_back(done),
+            };
+            if let Done::Exchanged { item } | Done::Placed { item } = done {
+                was_in_place.insert(*item);
+            }
+            let Err(error) = taken_back else { continue };
             match done {
                 Done::Exchanged { item } | Done::Placed { item } | Done::Removed { item, .. } => {
                     kept.insert(*item);
@@ -59,10 +83,22 @@ impl Applied<'_> {
                     stuck.push(format!("{}: {error}; what was there before is in {aside}", self.items[*item].path));
                 }
                 _ if is_missing(&error) && !matches!(done, Done::OutputSwapped(_)) => {}
-                _ => stuck.push(error.to_string()),
+                _ => stuck.push(format!("{}: {error}", self.path_of(done))),
             }
         }
-        stuck
+        (stuck, set_aside)
+    }
+
+    fn path_of<'s>(&'s self, done: &'s Done) -> &'s RelPath {
+        match done {
+            Done::Written { item } => &self.items[*item].aside,
+            Done::Exchanged { item }
+            | Done::Placed { item }
+            | Done::Removed { item, .. }
+            | Done::Narrowed { item, .. } => self.items[*item].path,
+            Done::FolderMade(path) | Done::FolderRemoved(path, _) => path,
+            Done::OutputStaged(number) | Done::OutputSwapped(number) => &self.swaps()[*number].path,
+        }
     }
 
     fn take_back(&self, done: &Done) -> io::Result<()> {

@@ -100,7 +100,11 @@ fn a_kill_at_any_operation_is_put_right_by_undo() {
         let (project, changes) = project();
         let before = project.tree();
         let steps = Steps::killed_at(number);
-        let _killed = apply(&changes, &project.site(), &steps);
+        if let Err(error) = apply(&changes, &project.site(), &steps) {
+            let said = error.to_string();
+            let stuck = said.split_once("rolling back failed: ").map_or("", |(_, stuck)| stuck);
+            assert!(!stuck.split("; ").any(|stuck| stuck.starts_with("made to fail")), "it names each file: {said}");
+        }
         // Undoing may be killed as well, and is then repeated.
         for (folder, _) in project.records() {
             let _ = undo(&folder, project.root(), &Steps::killed_at(number % 7));
@@ -143,7 +147,7 @@ fn two_deliveries_at_once_are_a_conflict_for_the_second() {
     let (project, changes) = project();
     let (first, second) = (project.site(), Site { run_id: "second", ..project.site() });
     let (steps, other) = (Steps::default(), Steps::default());
-    let applied = Applied::begin(&changes, &first, &steps).unwrap();
+    let applied = Applied::begin(&changes, &first, None, &steps).unwrap();
     assert!(matches!(apply(&changes, &second, &other), Err(DeliverError::Conflict { .. })));
     applied.finish().unwrap();
     assert!(matches!(apply(&changes, &second, &other), Err(DeliverError::Conflict { .. })));

@@ -1,7 +1,7 @@
 //! Checks that nothing is lost that somebody writes while a delivery or an undoing is at work, and that nobody may read
 //! more meanwhile.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
@@ -154,6 +154,66 @@ fn what_is_written_to_a_file_that_was_opened_before_a_delivery_is_kept_and_named
 fn what_is_written_to_a_file_that_was_opened_before_an_undo_is_kept_and_named() {
     let applied = |project: &Project| apply(&changes(project), &project.site(), &Steps::default()).unwrap().record;
     while_somebody_has_a_file_open(["a", "c/d", "d", "new/e"], applied, |project, record, steps| {
+        let told = |report: UndoReport| report.kept_aside().collect::<Vec<_>>().join("; ");
+        undo(&record.unwrap(), project.root(), steps).map_or_else(|error| error.to_string(), told)
+    });
+}
+
+/// Lets a person open a file of the run just before an operation that fails, and write to it before each later one; checks
+/// that the text is in its place, or in a file that is named.
+fn while_a_failure_is_rolled_back<P>(
+    (paths, content): (&[&'static str], &str),
+    prepare: impl Fn(&Project) -> P,
+    act: impl Fn(&Project, P, &Steps) -> String,
+) {
+    let mut kept = 0;
+    for (path, failing) in paths.iter().flat_map(|path| (0..80).map(move |failing| (path, failing))) {
+        for later in 1.. {
+            let project = project();
+            let prepared = prepare(&project);
+            let at = project.root().join(path);
+            let (opened, is_written) = (Rc::new(RefCell::new(None)), Rc::new(Cell::new(false)));
+            let (file, written) = (opened.clone(), is_written.clone());
+            let expected = content.to_owned();
+            let open = move || {
+                if std::fs::read_to_string(&at).is_ok_and(|now| now == expected) {
+                    *opened.borrow_mut() = std::fs::File::options().append(true).open(&at).ok();
+                }
+            };
+            let write = move || {
+                if let Some(mut file) = file.borrow_mut().take_if(|file| file.metadata().unwrap().nlink() > 0) {
+                    file.write_all(EDIT.as_bytes()).unwrap();
+                    written.set(true);
+                }
+            };
+            let steps = Steps::failing_at(failing).meanwhile(failing, open).meanwhile(failing + later, write);
+            let said = act(&project, prepared, &steps);
+            if !is_written.get() {
+                break;
+            }
+            let is_edit = |entry: &Entry| entry.content().is_some_and(|content| content.ends_with(EDIT.as_bytes()));
+            let found: Vec<PathBuf> =
+                project.tree().into_iter().filter(|(_, (_, entry))| is_edit(entry)).map(|(found, _)| found).collect();
+            let [found] = &found[..] else { panic!("{path}, failing {failing}, {later} later: {found:?}: {said}") };
+            let name = found.strip_prefix(project.root()).unwrap().to_str().unwrap();
+            assert!(name == *path || said.contains(name), "{path}, failing {failing}, {later} later: {name}: {said}");
+            kept += usize::from(name.contains("-kept-"));
+        }
+    }
+    assert!(kept > 0);
+}
+
+#[test]
+fn what_is_written_to_a_file_of_a_delivery_that_is_rolled_back_is_kept_and_named() {
+    while_a_failure_is_rolled_back((&["a", "c/d", "d", "new/e"], "2\n"), changes, |project, changes, steps| {
+        apply(&changes, &project.site(), steps).map_or_else(|error| error.to_string(), |done| done.warnings.join("; "))
+    });
+}
+
+#[test]
+fn what_is_written_to_a_file_of_an_undo_that_is_given_up_is_kept_and_named() {
+    let applied = |project: &Project| apply(&changes(project), &project.site(), &Steps::default()).unwrap().record;
+    while_a_failure_is_rolled_back((&["a", "gone/b", "d/x"], "1\n"), applied, |project, record, steps| {
         let told = |report: UndoReport| report.kept_aside().collect::<Vec<_>>().join("; ");
         undo(&record.unwrap(), project.root(), steps).map_or_else(|error| error.to_string(), told)
     });
@@ -358,8 +418,10 @@ fn a_delivery_that_was_killed_above_or_below_is_rolled_back() {
         let elsewhere = tempfile::tempdir().unwrap();
         recover(&project.undo(), elsewhere.path()).unwrap();
         assert!(project.tree() != before);
-        recover(&project.undo(), &next).unwrap();
+        let told = recover(&project.undo(), &next).unwrap()[0].told();
         assert_eq!(project.tree(), before);
+        // The names that it tells are relative to this directory.
+        assert!(told.contains(&format!(" in {} was interrupted", killed.display())), "{told}");
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use super::super::directories::{back_name, folders_between, has_above, has_below, make_folders};
-use super::super::journal::{self, Journal, Record, Saved, Shape};
-use super::super::left_over::remove_left_over;
+use super::super::journal::{self, Journal, Record, Saved, Shape, State};
+use super::super::left_over::clear_left_over;
 use super::super::swaps::{Swap, changed, is_changed};
 use crate::change::Entry;
 use crate::path::RelPath;
@@ -24,6 +24,8 @@ pub(super) struct Plan<'a> {
     done: Vec<Done>,
     /// What the record had already as narrowed.
     narrow_before: Vec<String>,
+    /// Whether an earlier attempt was killed: what it did is not known here.
+    pub(super) is_continued: bool,
 }
 
 /// A file that is as the run left it.
@@ -75,7 +77,8 @@ impl<'a> Plan<'a> {
             let aside = folder.child(name).ok_or(io::ErrorKind::InvalidFilename)?;
             items.push(Item { path, aside, before, after });
         }
-        Ok(Plan { tree, made, modes, items, steps, done: Vec::new(), narrow_before: record.narrow.clone() })
+        let (narrow_before, is_continued) = (record.narrow.clone(), record.undoing);
+        Ok(Plan { tree, made, modes, items, steps, done: Vec::new(), narrow_before, is_continued })
     }
 
     pub(super) fn paths(&self) -> impl Iterator<Item = &RelPath> {
@@ -235,20 +238,23 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Rolls back what was done, last first, and removes what was written for it. Then the record names nothing that was
-    /// begun: the next delivery would finish that. Tells whether all of that succeeded.
-    pub(super) fn give_up(&self, journal: &Journal, record: &mut Record) -> bool {
+    /// Rolls back what was done, last first, and removes what was written for it; what somebody wrote meanwhile is kept,
+    /// and named. Then the record no longer says that undoing has begun: the next delivery would finish that. Tells whether
+    /// all of that succeeded.
+    pub(super) fn give_up(&self, journal: &Journal, record: &mut Record, set_aside: &mut Vec<RelPath>) -> bool {
         let stuck = self.done.iter().rev().filter(|done| self.take_back(done).is_err()).count();
         if stuck > 0 {
             // Files set aside must stay: the record names them, and the next attempt begins with them.
             return false;
         }
-        for temporary in std::mem::take(&mut record.temporary) {
-            let _stays = journal::path(&temporary).and_then(|path| remove_left_over(self.tree, &path, self.steps));
-        }
+        let mut temporary = std::mem::take(&mut record.temporary);
+        let _stays = clear_left_over(&mut temporary, record, self.tree, set_aside, self.steps);
+        record.swapping &= !temporary.is_empty();
+        record.temporary = temporary;
         record.narrow.clone_from(&self.narrow_before);
-        record.swapping = false;
-        let is_closed = || Journal::open(journal.folder()).is_ok_and(|(_, record)| record.temporary.is_empty());
+        // A delivery that was killed is rolled back to its end.
+        record.undoing = self.is_continued || record.state == State::Begun;
+        let is_closed = || Journal::open(journal.folder()).is_ok_and(|(_, saved)| saved.undoing == record.undoing);
         journal.write(record, self.steps).is_ok() || is_closed()
     }
 

@@ -10,7 +10,7 @@ use super::super::directories::remove_empty;
 use super::super::journal::{self, Journal, Record, Shape, State, records};
 use super::super::left_over::{clear_left_over, is_any_left};
 use super::super::{outputs, references};
-use super::{UndoError, UndoReport, locked, undo_locked};
+use super::{UndoError, UndoReport, leave_to_others, locked, undo_locked};
 use crate::change::patch::name_in_repository;
 use crate::change::{Entry, diff};
 use crate::git::Whole;
@@ -28,6 +28,8 @@ pub struct Recovered {
     /// What was restored, and what somebody has to look at.
     pub report: UndoReport,
     ending: Ending,
+    /// The directory of the delivery, to which all names are relative, if the command is in another one.
+    elsewhere: Option<PathBuf>,
 }
 
 /// How it ended.
@@ -55,8 +57,10 @@ impl Recovered {
     /// Says what was found, and what was done about it.
     pub fn told(&self) -> String {
         let UndoReport { run_id, restored, left_alone, warnings, untidy, .. } = &self.report;
-        let cut_off = |what: &str| format!("the {what} of run {run_id} was interrupted");
-        let back = format!("`qwen undo {run_id}` takes it back");
+        let elsewhere = self.elsewhere.as_ref().map(|place| format!(" in {}", place.display())).unwrap_or_default();
+        let cut_off = |what: &str| format!("the {what} of run {run_id}{elsewhere} was interrupted");
+        let there = if elsewhere.is_empty() { "" } else { " there" };
+        let back = format!("`qwen undo {run_id}`{there} takes it back");
         let first = match &self.ending {
             Ending::RolledBack => format!("{}, and is rolled back{}", cut_off("delivery"), listed(restored)),
             Ending::Undone => format!("{}, and is finished{}", cut_off("undo"), listed(restored)),
@@ -92,7 +96,7 @@ fn listed(files: &[RelPath]) -> String {
 /// Finishes what was killed in this root, or in directories above and below it: it is rolled back, or undone, unless
 /// somebody has kept it since.
 pub fn recover(undo: &Path, root: &Path) -> io::Result<Vec<Recovered>> {
-    let mut all = Vec::new();
+    let mut all: Vec<Recovered> = Vec::new();
     for (folder, record) in records(undo)? {
         let Some(place) = journal::unquoted(&record.root).map(|place| PathBuf::from(OsString::from_vec(place))) else {
             continue;
@@ -105,11 +109,15 @@ pub fn recover(undo: &Path, root: &Path) -> io::Result<Vec<Recovered>> {
         }
         if is_cut_off(&record) && is_related {
             match recover_one(&folder, &place) {
-                Ok(recovered) => all.extend(recovered),
+                Ok(recovered) => all.extend(recovered.map(|recovered| {
+                    let elsewhere = (place != root).then_some(place);
+                    Recovered { elsewhere, ..recovered }
+                })),
                 // A live process is delivering it at this moment.
                 Err(error) if error.cause.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => {
-                    return Err(io::Error::new(error.cause.kind(), format!("{}: {error}", place.display())));
+                    let told: String = all.iter().map(|recovered| recovered.told() + "; ").collect();
+                    return Err(io::Error::new(error.cause.kind(), format!("{told}{}: {error}", place.display())));
                 }
             }
         }
@@ -119,7 +127,7 @@ pub fn recover(undo: &Path, root: &Path) -> io::Result<Vec<Recovered>> {
 
 /// Tells whether a process was killed, or is at work: what it has put aside is still to be removed.
 fn is_cut_off(record: &Record) -> bool {
-    record.state == State::Begun || !record.temporary.is_empty()
+    record.state == State::Begun || record.undoing || !record.temporary.is_empty()
 }
 
 /// Tells whether no repository begins between two directories: what is in one of its own is not touched with the other.
@@ -148,21 +156,41 @@ pub(super) fn recover_one(folder: &Path, root: &Path) -> Result<Option<Recovered
         return Ok(None);
     }
     let is_delivery = record.state == State::Begun;
-    if let Some(ending) = kept(&record, root, &tree)? {
-        let report = close(&mut record, (root, &tree, &journal), &ending)?;
-        return Ok(Some(Recovered { report, ending }));
+    let others = leave_to_others(&mut record, &tree)?;
+    let (mut report, ending) = match kept(&record, root, &tree)? {
+        Some(ending) => (close(&mut record, (root, &tree, &journal), &ending)?, ending),
+        None => {
+            if is_delivery && !record.undoing {
+                // It was not made, or nothing has it any more.
+                record.commit = None;
+            }
+            let report = undo_locked(root, &tree, &journal, &mut record, &Steps::default())?;
+            (report, if is_delivery { Ending::RolledBack } else { Ending::Undone })
+        }
+    };
+    report.left_alone.extend(others);
+    Ok(Some(Recovered { report, ending, elsewhere: None }))
+}
+
+/// Closes the record of a delivery that is to be rolled back because HEAD has moved, if its changes were committed.
+pub(in crate::deliver) fn keep_committed(
+    record: &mut Record,
+    (root, tree, journal): (&Path, &Folder, &Journal),
+) -> Result<Option<Recovered>, UndoError> {
+    let repository = Repository::discover(root).map_err(io::Error::other)?;
+    let head = repository.and_then(|repository| repository.head);
+    let is_own = record.commit.as_ref().is_some_and(|commit| head.as_ref() == Some(&commit.new));
+    if is_own || head == record.head {
+        return Ok(None);
     }
-    if is_delivery && !record.is_being_undone() {
-        // It was not made, or nothing has it any more.
-        record.commit = None;
-    }
-    let report = undo_locked(root, &tree, &journal, &mut record, &Steps::default())?;
-    Ok(Some(Recovered { report, ending: if is_delivery { Ending::RolledBack } else { Ending::Undone } }))
+    let Some(ending @ Ending::Kept { .. }) = kept(record, root, tree)? else { return Ok(None) };
+    let report = close(record, (root, tree, journal), &ending)?;
+    Ok(Some(Recovered { report, ending, elsewhere: None }))
 }
 
 /// Tells why nothing is taken back: all was delivered, or somebody has kept it since the process was killed.
 fn kept(record: &Record, root: &Path, tree: &Folder) -> io::Result<Option<Ending>> {
-    let is_being_undone = record.is_being_undone();
+    let is_being_undone = record.undoing;
     let what = if record.state == State::Begun { "delivery" } else { "undo" };
     let (mut delivered, mut is_mixed) = (Vec::new(), false);
     for file in record.files.iter().filter(|file| file.before != file.after) {
@@ -190,8 +218,10 @@ fn kept(record: &Record, root: &Path, tree: &Folder) -> io::Result<Option<Ending
         return Ok(None);
     }
     let temporary = record.temporary.iter().chain(record.outputs.iter().map(|output| &output.temporary));
+    // Nothing was aside of a delivery of new files, which ends with its commit.
+    let is_without = record.commit.is_some() && record.files.iter().all(|file| file.before == Shape::Absent);
     // In the middle of an undoing there is a moment without such files.
-    let is_left_so = !(is_any_left(temporary, tree)? || is_being_undone && is_mixed);
+    let is_left_so = !(is_any_left(temporary, tree)? || is_being_undone && is_mixed || !is_being_undone && is_without);
     let base = match &record.commit {
         // Undoing has moved HEAD back before.
         Some(commit) if is_being_undone => &commit.old,
@@ -228,8 +258,9 @@ fn is_committed(repository: &Repository, base: Option<&str>, tree: &Folder, path
         objects.extend(states.split(|byte| *byte == b' ').nth(3).map(|object| (path, object)));
     }
     let mut committed = Vec::new();
-    for path in paths {
-        let name = name_in_repository(&repository.prefix, path);
+    let names: Vec<Vec<u8>> = paths.iter().map(|path| name_in_repository(&repository.prefix, path)).collect();
+    let filtered = repository.filtered(&names).map_err(io::Error::other)?;
+    for (path, name) in paths.iter().zip(names) {
         let Some(object) = objects.get(name.as_slice()).and_then(|object| std::str::from_utf8(object).ok()) else {
             continue;
         };
@@ -238,6 +269,8 @@ fn is_committed(repository: &Repository, base: Option<&str>, tree: &Folder, path
             Entry::Absent => {}
             entry if repository.format.blob(diff::text_of(&entry)) == *object => return Ok(true),
             Entry::Link { .. } => {}
+            // Only its filter, which never runs here, could tell what git would store.
+            Entry::File { .. } if filtered.contains_key(&name) => return Ok(true),
             entry @ Entry::File { .. } => committed.push((name, (path, entry, object))),
         }
     }
@@ -254,6 +287,10 @@ fn close(
 ) -> Result<UndoReport, UndoError> {
     let steps = &Steps::default();
     let mut report = UndoReport { run_id: record.run_id.clone(), ..UndoReport::default() };
+    if record.state == State::Begun && matches!(ending, Ending::Kept { .. }) {
+        // It was not made, or nothing has it any more.
+        record.commit = None;
+    }
     match ending {
         Ending::Committed(..) if record.state == State::Begun => {
             if let Some(commit) = &record.commit {
@@ -269,7 +306,6 @@ fn close(
         _ => record.outputs_delivered = record.outputs_delivered.max(record.outputs.len()),
     }
     report.untidy.extend(outputs::tidy(record, tree, steps));
-    let is_being_undone = record.is_being_undone();
     let mut temporary = std::mem::take(&mut record.temporary);
     report.untidy.extend(clear_left_over(&mut temporary, record, tree, &mut report.set_aside, steps));
     record.temporary = temporary;
@@ -277,9 +313,10 @@ fn close(
         let removed = journal::path(&file.path).and_then(|path| remove_empty(tree, &path, steps, &mut Vec::new()));
         report.untidy.extend(removed.err().map(|error| format!("the directory of {}: {error}", file.path)));
     }
-    if !is_being_undone {
+    if !record.undoing {
         record.narrow.clear();
     }
+    record.undoing = false;
     record.swapping = !record.temporary.is_empty();
     record.state = State::Done;
     journal.write(record, steps)?;

@@ -22,6 +22,14 @@ impl Failure {
         super::setup::SetupError::Bug(text).into()
     }
 
+    /// Says what became of interrupted deliveries and undoings before it.
+    pub fn after(mut self, taken_back: &[String]) -> Failure {
+        for told in taken_back {
+            self.error.message.push_str(&format!("; before that, {told}"));
+        }
+        self
+    }
+
     /// Masks secrets in what it says.
     pub fn masked(mut self, hide: &dyn Fn(&str) -> String) -> Failure {
         self.error.message = hide(&self.error.message);

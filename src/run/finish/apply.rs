@@ -92,12 +92,15 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
     let (mut taken_back, again) = prepared(&request.how, site)?;
     taken_back.iter_mut().for_each(|told| *told = rules.hide(told));
     let site = &Site { repository: again.as_ref().or(site.repository), ..*site };
-    let (changes, merged): (ChangeSet, Vec<RelPath>) = match request.fit {
-        Fit::Exact => (proposal.changes(site)?, Vec::new()),
-        Fit::Merge => proposal.merged(site)?,
+    let merge = || -> Result<(Delivered, Vec<RelPath>), Failure> {
+        let (changes, merged): (ChangeSet, Vec<RelPath>) = match request.fit {
+            Fit::Exact => (proposal.changes(site)?, Vec::new()),
+            Fit::Merge => proposal.merged(site)?,
+        };
+        let most = Most { files: request.max_files, patch_bytes: request.max_patch_bytes };
+        Ok((delivered(&changes, &request.how, most, rules, site)?, merged))
     };
-    let most = Most { files: request.max_files, patch_bytes: request.max_patch_bytes };
-    let delivered = delivered(&changes, &request.how, most, rules, site)?;
+    let (delivered, merged) = merge().map_err(|failure| failure.after(&taken_back))?;
     let is_empty = proposal.patch.is_empty();
     Ok(Applied { delivered, merged, is_empty, taken_back, chosen, checks: proposal.checks })
 }
@@ -113,7 +116,8 @@ pub fn prepared(how: &Delivery, site: &Site<'_>) -> Result<(Vec<String>, Option<
     // The rollback may have moved HEAD back.
     let again = match taken_back.is_empty() {
         true => None,
-        false => Repository::discover(site.root).map_err(DeliveryError::Repository)?,
+        false => Repository::discover(site.root)
+            .map_err(|error| Failure::from(DeliveryError::Repository(error)).after(&taken_back))?,
     };
     Ok((taken_back, again))
 }
@@ -165,10 +169,8 @@ pub fn delivered(
 
 /// Ends a run that finds an interrupted delivery before its first request: the files that it read were half delivered.
 pub fn none_cut_off(undo: &Path, root: &Path) -> Result<(), DeliveryError> {
-    match recover(undo, root)?.as_slice() {
-        [] => Ok(()),
-        [told, ..] => Err(DeliveryError::CutOff(told.clone())),
-    }
+    let told = recover(undo, root)?;
+    if told.is_empty() { Ok(()) } else { Err(DeliveryError::CutOff(told.join("; "))) }
 }
 
 /// Rolls back or finishes what was interrupted, and says so.

@@ -1,5 +1,7 @@
 //! Tests that nothing is taken back that somebody has kept since a delivery, or an undoing, was killed.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::deliver::journal::State;
 
@@ -166,6 +168,111 @@ fn files_that_were_kept_since_a_kill_are_named() {
     let wanted = "the delivery of run run-1 was interrupted, and left as it is, because none of its temporary files is \
         there: a, b; `qwen undo run-1` takes it back";
     assert!(said.iter().any(|told| told == wanted), "{said:#?}");
+}
+
+#[test]
+fn what_a_killed_delivery_had_not_swapped_and_somebody_has_made_since_stays_and_is_named() {
+    let mut named = BTreeSet::new();
+    for killed in [Killed::Apply, Killed::Commit] {
+        for (number, project) in killed_at_each(killed) {
+            let state = |name: &str| std::fs::read(project.root().join(name)).ok();
+            let before = ["a", "b", "gone", "new"].map(state);
+            let was = small();
+            let was = ["a", "b", "gone", "new"].map(|name| std::fs::read(was.root().join(name)).ok());
+            by_hand(project.root());
+            let made = ["a", "b", "gone", "new"].map(state);
+            let said = recovered(&project);
+            for (file, name) in ["a", "b", "gone", "new"].into_iter().enumerate() {
+                if before[file] == was[file] {
+                    assert_eq!(state(name), made[file], "{name}, {killed:?} at {number}: {said:?}");
+                    named.extend(said.iter().filter(|told| told.contains(name)).map(|_| name));
+                }
+            }
+            assert!(project.leftovers().is_empty(), "{killed:?} at {number}: {said:?}");
+            assert_eq!(recovered(&project), Vec::<String>::new(), "{killed:?} at {number}");
+            // It is not the run's later, either.
+            let now = kept(&project);
+            if before == was && !project.records().is_empty() {
+                undo::undo(&project.records()[0].0, project.root(), &Steps::default()).unwrap();
+                assert_eq!(kept(&project), now, "{killed:?} at {number}");
+            }
+        }
+    }
+    assert_eq!(named.into_iter().collect::<Vec<_>>(), ["a", "b", "gone", "new"]);
+}
+
+#[test]
+fn a_commit_of_new_files_that_was_killed_before_it_is_rolled_back() {
+    let deliver = |project: &Project, steps: &Steps| {
+        let repository = Repository::discover(project.root()).unwrap().unwrap();
+        let site = Site { repository: Some(&repository), ..project.site() };
+        let changes = project.changes(&[("new", Entry::file("2\n")), ("in/new", Entry::file("2\n"))]);
+        on_head(&changes, &order(), &site, steps, &mut Delivered::default()).is_ok()
+    };
+    for number in 0.. {
+        let project = small();
+        let steps = Steps::killed_at(number);
+        let done = deliver(&project, &steps);
+        let said = recovered(&project);
+        let is_there = project.root().join("new").exists() || project.root().join("in").exists();
+        let commits = git(project.root(), &["rev-list", "--count", "HEAD"]);
+        assert_eq!(
+            (is_there, git(project.root(), &["status", "--porcelain"])),
+            (commits == "2", String::new()),
+            "{said:?}"
+        );
+        if done {
+            break;
+        }
+    }
+}
+
+#[test]
+fn what_was_committed_through_a_filter_since_a_kill_stays() {
+    let prepared = || {
+        let project = Project::new().file("a", "1\n").file("b", "1\n").file(".gitattributes", "[ab] filter=u\n");
+        git(project.root(), &["init", "-q"]);
+        git(project.root(), &["config", "filter.u.clean", "sed s/2/two/"]);
+        commit_all(project.root());
+        project
+    };
+    for number in 0.. {
+        let project = prepared();
+        let repository = Repository::discover(project.root()).unwrap().unwrap();
+        let site = Site { repository: Some(&repository), ..project.site() };
+        let changes = project.changes(&[("a", Entry::file("2\n")), ("b", Entry::file("2\n"))]);
+        let done = apply::apply(&changes, &site, &Steps::killed_at(number)).is_ok();
+        git(project.root(), &["commit", "-q", "--allow-empty", "-a", "-m", "by a person"]);
+        let before = kept(&project);
+        let said = recovered(&project);
+        assert_eq!(kept(&project), before, "operation {number}: {said:?}");
+        if done {
+            break;
+        }
+    }
+}
+
+#[test]
+fn what_somebody_commits_while_a_delivery_is_at_work_is_not_rolled_back() {
+    let all = Steps::default();
+    act(&small(), Killed::Commit, &all);
+    let mut kept = 0;
+    for number in all.taken() - 8..all.taken() {
+        let project = small();
+        let repository = Repository::discover(project.root()).unwrap().unwrap();
+        let site = Site { repository: Some(&repository), ..project.site() };
+        let root = project.root().to_path_buf();
+        let steps = Steps::default().meanwhile(number, move || {
+            git(&root, &["commit", "-q", "--allow-empty", "-a", "-m", "by a person"]);
+        });
+        let delivered = on_head(&small_changes(&project), &order(), &site, &steps, &mut Delivered::default());
+        let Err(error) = delivered else { continue };
+        let said = error.to_string();
+        assert_eq!(git(project.root(), &["diff", "HEAD"]), "", "operation {number}: {said}");
+        kept += usize::from(said.contains("HEAD has moved") && said.contains("committed since"));
+        assert!(project.leftovers().is_empty() && recovered(&project).is_empty(), "operation {number}: {said}");
+    }
+    assert!(kept > 0);
 }
 
 fn recovered(project: &Project) -> Vec<String> {
