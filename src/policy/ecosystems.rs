@@ -25,7 +25,7 @@ struct Ecosystem {
     shown_by: &'static str,
 }
 
-const ECOSYSTEMS: [Ecosystem; 35] = [
+const ECOSYSTEMS: [Ecosystem; 36] = [
     Ecosystem { programs: "cargo rustc rustfmt rustup", shown_by: "Cargo.toml *.rs" },
     Ecosystem {
         programs: "go gofmt goimports gofumpt staticcheck errcheck gosec revive govulncheck ineffassign golangci-lint gotestsum",
@@ -35,7 +35,7 @@ const ECOSYSTEMS: [Ecosystem; 35] = [
         programs: "npm pnpm yarn npx pnpx tsc vue-tsc eslint prettier jest vitest mocha stylelint standard xo biome node ava   svelte-check \
             oxlint knip depcheck tsd     playwright cypress vite next astro ng turbo nx lerna webpack     commitlint \
             graphql-codegen typedoc size-limit madge publint attw   storybook nest parcel prisma karma react-scripts nuxt nuxi \
-            vue-cli-service run-s run-p npm-run-all npm-run-all2",
+            vue-cli-service c8 nyc run-s run-p npm-run-all npm-run-all2",
         shown_by: "package.json",
     },
     Ecosystem {
@@ -45,7 +45,7 @@ const ECOSYSTEMS: [Ecosystem; 35] = [
         shown_by: "pyproject.toml setup.py setup.cfg tox.ini noxfile.py pytest.ini requirements.txt Pipfile *.py",
     },
     Ecosystem {
-        programs: "rspec rubocop standardrb erblint reek rake bundle rails ruby gem brakeman cucumber bundle-audit bundler-audit srb steep",
+        programs: "rspec rubocop standardrb erblint reek rake bundle rails ruby gem brakeman cucumber minitest bundle-audit bundler-audit srb steep",
         shown_by: "Gemfile Rakefile .rspec *.gemspec",
     },
     Ecosystem { programs: "make gmake", shown_by: "Makefile makefile GNUmakefile CMakeLists.txt" },
@@ -85,6 +85,7 @@ const ECOSYSTEMS: [Ecosystem; 35] = [
     Ecosystem { programs: "dune opam", shown_by: "dune-project" },
     Ecosystem { programs: "terraform tofu tflint", shown_by: "*.tf *.tofu" },
     Ecosystem { programs: "luacheck stylua", shown_by: "*.lua *.rockspec" },
+    Ecosystem { programs: "prove", shown_by: "cpanfile Makefile.PL Build.PL dist.ini *.pm *.t" },
     Ecosystem { programs: "gleam", shown_by: "gleam.toml" },
     Ecosystem { programs: "elm-test", shown_by: "elm.json" },
     Ecosystem { programs: "rebar3", shown_by: "rebar.config" },
@@ -186,7 +187,7 @@ mod tests {
         let everywhere = "ls cat head tail wc grep rg find sort uniq cut tr diff stat file tree jq sed awk git mkdir touch cp mv rm tee nproc basename dirname realpath readlink which seq sleep date uname hostname whoami env printenv du df nl tac rev column paste join comm cmp \
                           fold fmt od xxd hexdump strings sha256sum sha1sum md5sum cksum shellcheck shfmt hadolint actionlint \
                           markdownlint markdownlint-cli2 cspell typos taplo dprint yamllint codespell editorconfig-checker pre-commit \
-                          ansible-lint kubeconform sqlfluff bats xmllint protolint kube-linter protoc id tar unzip xargs gzip zip xz zstd sh bash dash perl curl wget";
+                          ansible-lint kubeconform sqlfluff bats xmllint protolint kube-linter protoc id uptime free lscpu tar unzip xargs gzip zip xz zstd sh bash dash perl curl wget";
         let policy = Policy::builtin("ci-dev").unwrap();
         for rule in policy.layers[0].rules.shell.allow.iter().flatten() {
             for program in &rule.value.cmd[0].0 {

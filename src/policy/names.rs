@@ -102,13 +102,20 @@ fn reads_plain(locale: &str) -> bool {
         && ["utf8", "utf-8"].contains(&charset.to_ascii_lowercase().as_str())
 }
 
+// One letter or more, and dots between: no path, no list, no option.
+fn is_plain_name(value: &str) -> bool {
+    let plain = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    value.split('.').all(plain)
+}
+
 /// Tells whether an entry of `shell.env.pass` names a variable (`NAME`), or this value of it (`NAME=VALUE`); a `*` at the
-/// end of a value stands for a number.
+/// end of a value stands for a number, and alone for a plain name (`app.settings`).
 pub(crate) fn names_setting(entry: &str, variable: &str, value: &str) -> bool {
     let Some((name, known)) = entry.split_once('=') else { return entry == variable };
     let is_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
     name == variable
         && match known.strip_suffix('*') {
+            Some("") => is_plain_name(value),
             Some(start) => value.strip_prefix(start).is_some_and(is_number),
             None => value == known,
         }

@@ -148,7 +148,7 @@ fn starts_with(words: &[Word], listed: &[Vec<String>]) -> bool {
 fn asks_only(words: &[Word]) -> bool {
     words.len() == 2
         && words[1].literal
-        && ["--version", "-V", "-v", "-version", "--info", "--help", "-h", "--list-sdks", "--list-runtimes"]
+        && ["--version", "-V", "-v", "-version", "--info", "--help", "-h", "--list", "--list-sdks", "--list-runtimes"]
             .contains(&words[1].text.as_str())
 }
 

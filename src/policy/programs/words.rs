@@ -167,6 +167,10 @@ impl Call<'_> {
 
     // The name of a script, at the place after the subcommand, and the script's own words.
     pub(super) fn script(&mut self, words: &[Word]) -> Result<(), Denial> {
+        // Without a name the scripts are listed; behind `--` there would be one.
+        if self.everyday && words.is_empty() && self.dashes.is_none() {
+            return Ok(());
+        }
         let listed = self.listed.get(1..).unwrap_or_default();
         let is_named = words.len() >= listed.len()
             && words.iter().zip(listed).all(|(word, names)| is_listed(names.iter().map(String::as_str), &word.text));

@@ -22,7 +22,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "-checks=D -warnings-as-errors=D -quiet -fix -fix-errors -fix-notes -format-style={none|file|llvm|google|webkit|mozilla} \
             -header-filter=D -exclude-header-filter=D -line-filter=D -list-checks -explain-config -dump-config -verify-config -use-color=?D \
             -allow-no-checks -enable-check-profile -export-fixes=W -extra-arg=D -extra-arg-before=D -config-file={.clang-tidy} -version -help \
-            !-p=I !-config=P !-load=R !-plugins=R !-vfsoverlay=R !-store-check-profile=O",
+            -p=I !-config=P !-load=R !-plugins=R !-vfsoverlay=R !-store-check-profile=O",
         operands: Operands::Special,
         style: Style::SingleDash,
         special: Some(tidied),
@@ -167,7 +167,7 @@ fn passed_to_linker(call: &mut Call<'_>, words: &str) -> Result<(), Denial> {
 }
 
 // Options that are one word, and name no file.
-fn is_flag(text: &str) -> bool {
+pub(super) fn is_flag(text: &str) -> bool {
     let plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "-+=_.,".contains(c));
     let family = |start: &str| text.starts_with(start) && plain(text);
     match text.split_once('=') {
@@ -182,8 +182,8 @@ fn is_flag(text: &str) -> bool {
     }
 }
 
-// `clang-tidy src/a.c -- -I.`. Without `--` it takes the compiler's options from a file, and they may load code; so
-// may those in its configuration, which must be as it was.
+// `clang-tidy src/a.c -- -I.`, `clang-tidy -p build src/a.c`. Of options that it takes from a database it leaves out those that
+// load plugins; those in its configuration may load code: that must be as it was.
 fn tidied(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.is_open() {
         return words_as_paths(call, &call.words[1..]);
@@ -192,10 +192,6 @@ fn tidied(call: &mut Call<'_>) -> Result<(), Denial> {
     let fixes = ["-fix", "-fix-errors", "-fix-notes"].iter().any(|option| call.has(option));
     let all = call.operands.clone();
     let (sources, options) = all.split_at(call.dashes.unwrap_or(all.len()));
-    if call.dashes.is_none() && !sources.is_empty() {
-        let denial = call.deny("it takes the compiler's options from `compile_commands.json`, which may load code");
-        return Err(denial.hint("write them after `--`, or `--` alone"));
-    }
     for word in sources {
         operand(call, word)?;
         if fixes {

@@ -10,7 +10,8 @@ pub(super) const TABLES: &[Table] = &[
             -DskipTests=?D -DskipITs=?D -DskipUTs=?D -Dmaven.test.skip=?D -Dtest=D -Dit.test=D -DfailIfNoTests=D -DfailIfNoSpecifiedTests=D -Dsurefire.failIfNoSpecifiedTests=D -Dfailsafe.failIfNoSpecifiedTests=D -Dsurefire.useFile=D \
             -Dsurefire.rerunFailingTestsCount=D -Dsurefire.skipAfterFailureCount=D -Dmaven.javadoc.skip=?D -Dmaven.source.skip=?D -Dcheckstyle.skip=?D -Dspotbugs.skip=?D -Dpmd.skip=?D -Dcpd.skip=?D -Djacoco.skip=?D -Denforcer.skip=?D -Drat.skip=?D -Dspotless.check.skip=?D \
             -Dspotless.apply.skip=?D -Dlicense.skip=?D -Dfmt.skip=?D -Dstyle.color=D -Dgroups=D -DexcludedGroups=D -Dtests=D -DtrimStackTrace=D -Dmaven.test.failure.ignore=?D -Dmaven.wagon.http.retryHandler.count=D -Dquick=?D -Dfast=?D -Dci=?D -Dparallel=D -DforkCount=D -DreuseForks=D -Dverbose=?D -Dincludes=D -Dscope=D -Dmaven.compiler.release=D -Dmaven.compiler.source=D -Dmaven.compiler.target=D -Dmaven.compiler.showWarnings=?D -Dmaven.compiler.showDeprecation=?D -Dmaven.compiler.failOnWarning=?D -Dmaven.javadoc.failOnError=?D \
-            -Dmaven.test.redirectTestOutputToFile=?D -Dmaven.artifact.threads=D -Dmaven.wagon.http.pool={true|false} -Denv=N -Dbrowser=N -Dmaven.build.cache.enabled={true|false} \
+            -Dmaven.test.redirectTestOutputToFile=?D -Dmaven.artifact.threads=D -Dmaven.wagon.http.pool={true|false} -Denv=N -Dbrowser=N -Dmaven.build.cache.enabled={true|false} -DforceStdout=?D \
+            -Dexpression={project.version|project.groupId|project.artifactId|project.name|project.description|project.url|project.packaging|project.modules|project.parent.version|project.build.directory|project.build.finalName|project.build.sourceDirectory|project.build.outputDirectory|java.version|maven.compiler.source|maven.compiler.target|maven.compiler.release} \
             -Dspring.profiles.active=N -Dfile.encoding=N -Dproject.build.sourceEncoding=N -Duser.timezone=D -Djava.version={8|11|17|21|25|1.8} \
             -Dorg.slf4j.simpleLogger.log.org.apache.maven.cli.transfer.Slf4jMavenTransferListener=D -Dorg.slf4j.simpleLogger.defaultLogLevel=D \
             ~-f,--file=R !-s,--settings=R !-gs,--global-settings=R !-t,--toolchains=R !-gt=R -D,--define=B !-b=P !-ep=P !-emp=P !--raw-streams",
@@ -166,7 +167,20 @@ fn sbt(call: &mut Call<'_>) -> Result<(), Denial> {
         }
         for command in word.text.split([';', '\n']).map(str::trim).filter(|command| !command.is_empty()) {
             let command = command.split('/').map(str::trim).collect::<Vec<_>>().join("/");
-            let mut words = command.trim_start_matches('+').split_whitespace();
+            let mut words = command.trim_start_matches('+').split_whitespace().peekable();
+            if command.starts_with("++") {
+                // `++2.13.12`, and perhaps a command for that version; `++/PATH` would be a compiler.
+                let version = words.next().unwrap_or_default();
+                let plain = |c: char| c.is_ascii_alphanumeric() || ".-".contains(c);
+                if !version.starts_with(|c: char| c.is_ascii_digit()) || !version.chars().all(plain) {
+                    return Err(call.deny(format!("`{version}` is not a version of Scala")));
+                }
+                if words.peek().is_none() {
+                    continue;
+                }
+            }
+            // `show version`: what is shown is evaluated, and must be listed itself.
+            words.next_if(|word| *word == "show");
             let task = words.next().unwrap_or_default();
             let name = task.rsplit(['/', ':']).next().unwrap_or_default();
             if command.contains('!') || name == "project" && words.clone().count() != 1 {

@@ -76,6 +76,29 @@ pub(super) fn manage(call: &mut Call<'_>) -> Result<(), Denial> {
     call.apply(table, rest)
 }
 
+/// `python -m build`: what is made of a package by its own backend.
+const BUILD: Table = Table {
+    options: "-s,--sdist -w,--wheel -o,--outdir=O -n,--no-isolation -x,--skip-dependency-check -v,--verbose -V,--version -h,--help --installer={pip|uv} \
+        !-C,--config-setting=P",
+    ..TOOL
+};
+
+/// `python -m django test`, `python -m build`: the words from the module on.
+pub(super) fn of_module(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
+    let (table, rest) = match words {
+        [module, rest @ ..] if module.text == "build" => (&BUILD, rest),
+        [_, verb, rest @ ..] => match TABLES[0].subcommands.iter().find(|table| named(table.names, &verb.text)) {
+            Some(table) => (table, rest),
+            None => return Err(call.deny(format!("`{}` is not known to be harmless", verb.text))),
+        },
+        _ => return Err(call.deny("no command is named")),
+    };
+    call.name = words[..words.len() - rest.len()].iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
+    call.found.clear();
+    call.operands.clear();
+    call.apply(table, rest)
+}
+
 // Directories, and dotted names of modules and what is in them.
 fn labels(call: &mut Call<'_>) -> Result<(), Denial> {
     call.operands.clone().iter().for_each(|word| call.module(&word.text));

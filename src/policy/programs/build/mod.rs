@@ -6,6 +6,7 @@
 mod bundlers;
 mod checkers;
 mod compilers;
+mod covered;
 mod go;
 mod jvm;
 mod kinds;
@@ -13,8 +14,10 @@ mod manage;
 mod native;
 mod node;
 mod others;
+mod php;
 mod python;
 mod python_checks;
+mod registry;
 mod rust;
 mod scripts;
 mod shell_text;
@@ -30,26 +33,28 @@ pub(super) use node::eslint_rules;
 pub(crate) use rust::{is_toolchain, toolchain};
 pub(super) use shell_text::refuse_shell_text;
 
-pub(crate) const TABLES: [&[Table]; 14] = [
+pub(crate) const TABLES: [&[Table]; 16] = [
     rust::TABLES,
     native::TABLES,
     compilers::TABLES,
     go::TABLES,
     node::TABLES,
     web::TABLES,
+    covered::TABLES,
     bundlers::TABLES,
     python::TABLES,
     python_checks::TABLES,
     manage::TABLES,
     jvm::TABLES,
     others::TABLES,
+    php::TABLES,
     checkers::TABLES,
     scripts::TABLES,
 ];
 
 /// Tools that `builtin:ci-dev` alone judges by their tables, besides those of whole files.
 const OF_CI_DEV: &str = "terraform tofu tflint helm ansible-lint sqlfluff buf kubeconform buildifier hlint ormolu fourmolu gotestsum \
-    gcc g++ cc c++ clang clang++ clang-tidy cppcheck gcovr javac brakeman bundle-audit bundler-audit srb steep cucumber opam sphinx-build mkdocs deptry lint-imports djlint twine";
+    c8 nyc gcc g++ cc c++ clang clang++ clang-tidy cppcheck gcovr javac brakeman bundle-audit bundler-audit srb steep cucumber minitest opam sphinx-build mkdocs deptry lint-imports djlint twine";
 
 /// Tells whether a rule of a file has to list what a tool may get: its table covers only what is everyday.
 pub(super) fn is_of_ci_dev(name: &str) -> bool {

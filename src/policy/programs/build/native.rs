@@ -1,7 +1,7 @@
 //! Tables for make and its generators, and for the build tools of C, Zig, Swift and similar languages.
 
 use super::{Call, Dashes, Denial, GROUP, Operands, Style, TABLE, TASKS, TOOL, Table, Word};
-use crate::policy::names::{is_harmless_setting, is_switch, named};
+use crate::policy::names::{is_harmless_setting, is_switch, named, unversioned};
 use crate::policy::programs::is_plain_in_shell;
 use crate::policy::programs::untabled::runs_program;
 
@@ -115,7 +115,8 @@ fn cmake(call: &mut Call<'_>) -> Result<(), Denial> {
             || OF_PROJECTS.iter().any(|start| name.starts_with(start))
                 && !name.to_ascii_lowercase().split(['_', '.', '-']).any(|word| named(OF_PROGRAMS, word));
         let names_more = value.starts_with(['.', '~']) || value.contains(['/', '$', ';', '"', '`', ' ', '@']);
-        if !call.is_open() && !is_switch(name, value) && (!known || names_more) {
+        let is_harmless = is_switch(name, value) || known && !names_more || names_compiler(name, value);
+        if !call.is_open() && !is_harmless {
             return Err(call.deny(format!("the variable `{}` is not known to be harmless", word.text)));
         }
         // A list is a program and its words.
@@ -129,6 +130,16 @@ fn cmake(call: &mut Call<'_>) -> Result<(), Denial> {
         call.read(&word);
     }
     Ok(())
+}
+
+// `CMAKE_C_COMPILER=clang-17`, `CMAKE_CXX_FLAGS=-Wall -g`: a compiler of the PATH, and options of it that load nothing.
+fn names_compiler(name: &str, value: &str) -> bool {
+    let is_flag = |word: &str| !word.starts_with("-Wl,") && super::compilers::is_flag(word);
+    match name {
+        "CMAKE_C_COMPILER" | "CMAKE_CXX_COMPILER" => named("cc c++ gcc g++ clang clang++", unversioned(value)),
+        "CMAKE_C_FLAGS" | "CMAKE_CXX_FLAGS" | "CMAKE_EXE_LINKER_FLAGS" => value.split_whitespace().all(is_flag),
+        _ => false,
+    }
 }
 
 /// Variables of CMake that choose how much is built, and how it is optimised.
@@ -358,7 +369,10 @@ fn ninja(call: &mut Call<'_>) -> Result<(), Denial> {
     }
 }
 
+// `-I 1,10,2` chooses tests by their numbers; another word is a file in which these are.
 fn only_numbers(call: &mut Call<'_>) -> Result<(), Denial> {
+    let is_file = |word: &Word| word.text.contains(|c: char| !c.is_ascii_digit() && c != ',');
+    call.values("-I").into_iter().filter(is_file).for_each(|word| call.read(&word));
     match call.operands.iter().find(|word| word.text.is_empty() || !word.text.bytes().all(|b| b.is_ascii_digit())) {
         Some(word) if !call.is_open() => Err(call.deny(format!("takes no operand such as `{}`", word.text))),
         _ => Ok(()),

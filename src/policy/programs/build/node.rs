@@ -11,7 +11,7 @@ macro_rules! npm_options {
     () => {
         "~-s,--silent ~-q,--quiet ~-d ~-dd ~--verbose ~--loglevel=N ~--if-present ~-w,--workspace=L ~-ws,--workspaces ~-iwr,--include-workspace-root ~--prefix=E ~-C=E \
         ~--no-color ~--color=?D ~--ignore-scripts ~--foreground-scripts ~--no-audit ~--no-fund ~--offline ~--prefer-offline ~--no-update-notifier ~--no-progress \
-        ~--progress=?D ~--coverage ~--ci ~--watch=?D ~--watchAll=?D ~--runInBand ~--json ~--long ~--all ~--depth=D ~--omit=D ~--audit-level=N ~--production ~--prod ~--dry-run ~--no-save ~--yes ~-y ~--no-install ~--no \
+        ~--progress=?D ~--coverage ~--ci ~--watch=?D ~--watchAll=?D ~--runInBand ~--json ~--long ~--all ~--depth=D ~--omit=D ~--audit-level=N ~--production ~--prod ~--dry-run ~--list ~--no-save ~--yes ~-y ~--no-install ~--no \
         --pack-destination=O !--script-shell=P !--shell=P !--node-options=P !--userconfig=R !--globalconfig=R !--cache=O !--registry=P !--init-module=R !-g,--global !--package=P !-c,--call=P"
     };
 }
@@ -67,6 +67,7 @@ pub(super) const TABLES: &[Table] = &[
             Table { names: BY_NAME, operands: Operands::Special, special: Some(passes_all), ..SCRIPT },
             Table { names: "exec x", special: Some(npm_exec), options: EXEC, ..LAUNCHER },
             OTHER,
+            Table { names: "pkg", operands: Operands::Special, special: Some(package), ..SCRIPT },
         ],
         ..GROUP
     },
@@ -100,7 +101,7 @@ pub(super) const TABLES: &[Table] = &[
             Table {
                 names: "run",
                 special: Some(run),
-                options: "~-s,--silent ~-T,--top-level ~-B,--binaries-only !--inspect=?P !--require=R",
+                options: "~-s,--silent ~--list ~-T,--top-level ~-B,--binaries-only !--inspect=?P !--require=R",
                 ..YARN
             },
             Table { names: "exec", special: Some(installed), options: "", ..LAUNCHER },
@@ -175,7 +176,7 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "node nodejs",
         options: "-c,--check --test --test-name-pattern=D --test-skip-pattern=D --test-only --test-reporter={spec|tap|dot|junit|lcov} --test-concurrency=D --test-timeout=D --test-shard=D \
-            --experimental-test-coverage --test-coverage-* --enable-source-maps --trace-warnings --no-warnings --throw-deprecation --trace-deprecation --test-force-exit --experimental-strip-types --max-old-space-size=D \
+            --experimental-test-coverage --test-coverage-* --enable-source-maps --trace-warnings --no-warnings --throw-deprecation --trace-deprecation --test-force-exit --experimental-strip-types --experimental-vm-modules --max-old-space-size=D \
             !-r,--require=R !--import=R !--loader=R !--experimental-loader=R !-e,--eval=P !-p,--print=P !--env-file=R !--inspect=?P !--test-reporter-destination=W !-C,--conditions=P",
         operands: Operands::Special,
         style: Style::First,
@@ -230,7 +231,7 @@ pub(super) const TABLES: &[Table] = &[
         names: "mocha",
         options: "-t,--timeout=D -b,--bail -g,--grep=A -f,--fgrep=D -i,--invert --recursive --exit --parallel -j,--jobs=D -C,--no-color --color --check-leaks --forbid-only --forbid-pending --retries=D -s,--slow=D -w,--watch --full-trace --dry-run --inline-diffs -S,--sort \
             --extension={js|jsx|cjs|mjs|ts|tsx|cts|mts|coffee} -R,--reporter={spec|dot|nyan|tap|landing|list|progress|json|json-stream|min|doc|markdown|xunit|html} --ignore=D --no-diff --version -h,--help -u,--ui={bdd|tdd|qunit|exports} \
-            !-r,--require=R --config={.mocharc.*|.mocharc} !--package=R !--file=R !--opts=R !-n,--node-option=P !--loader=R !--import=R !-O,--reporter-option=P",
+            -r,--require={ts-node/register|ts-node/register/transpile-only|ts-node/register/files|tsx|tsx/cjs|esm|esbuild-register|@babel/register|@swc/register|@swc-node/register|source-map-support/register|tsconfig-paths/register} --config={.mocharc.*|.mocharc} !--package=R !--file=R !--opts=R !-n,--node-option=P !--loader=R !--import=R !-O,--reporter-option=P",
         special: Some(mocha),
         ..YARGS
     },
@@ -260,7 +261,7 @@ const EXEC: &str = "~-y,--yes ~--no-install ~--no ~-q,--quiet ~--offline ~--pref
 
 macro_rules! pnpm_run {
     () => {
-        "!!-c,--shell-mode ~-r,--recursive ~--if-present ~--silent ~-s ~--filter=H ~-F=H ~--parallel ~--stream ~--no-bail ~--reporter={default|silent|append-only|ndjson} ~--sequential ~--workspace-concurrency=D ~--aggregate-output"
+        "!!-c,--shell-mode ~--list ~-r,--recursive ~--if-present ~--silent ~-s ~--filter=H ~-F=H ~--parallel ~--stream ~--no-bail ~--reporter={default|silent|append-only|ndjson} ~--sequential ~--workspace-concurrency=D ~--aggregate-output"
     };
 }
 
@@ -322,6 +323,13 @@ pub(in crate::policy::programs) fn eslint_rules(call: &Call<'_>, rules: &[&str])
 }
 
 fn eslint(call: &mut Call<'_>) -> Result<(), Denial> {
+    for option in call.values("--parser-options") {
+        option
+            .text
+            .split(',')
+            .filter_map(|part| part.strip_prefix("project:"))
+            .for_each(|path| call.read(&Word::literal(path)));
+    }
     let rules = call.values("--rule");
     eslint_rules(call, &rules.iter().map(|word| word.text.as_str()).collect::<Vec<_>>())
 }
@@ -357,11 +365,9 @@ fn other(call: &mut Call<'_>) -> Result<(), Denial> {
     if !call.is_open() && changes {
         return Err(call.deny("it changes what is installed, or makes a package"));
     }
-    call.operands
-        .clone()
-        .iter()
-        .filter(|word| word.text.starts_with(['.', '/']))
-        .for_each(|word| call.read_tree(word, false));
+    let words = call.operands.clone();
+    words.iter().filter(|word| word.text.starts_with(['.', '/'])).for_each(|word| call.read_tree(word, false));
+    super::registry::packages(call, &words)?;
     // A template, and the directory that is made of it.
     let makes =
         ["init", "create", "innit", "dlx", "deploy"].iter().any(|verb| call.name.ends_with(&format!(" {verb}")));
@@ -379,6 +385,14 @@ const TOOLS: &str = "npm tsc vue-tsc eslint prettier jest vitest mocha biome sty
 fn is_program(name: &str) -> bool {
     let mut tables = [super::web::TABLES, super::bundlers::TABLES].into_iter().flatten();
     named(TOOLS, name) || tables.any(|table| named(table.names, name)) || reads_code(name)
+}
+
+// `npm pkg get version`; `set`, `delete` and `fix` write package.json.
+fn package(call: &mut Call<'_>) -> Result<(), Denial> {
+    match call.operands.first() {
+        Some(word) if word.text == "get" || call.is_open() => Ok(()),
+        _ => Err(call.deny("only `get` changes nothing")),
+    }
 }
 
 // A program of another package may not be as it was when the run began.
@@ -502,7 +516,7 @@ fn npm_exec(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 // A package that is not installed would be fetched: its program must be there, as it was when the run began.
-fn installed(call: &mut Call<'_>) -> Result<(), Denial> {
+pub(super) fn installed(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.is_open() {
         return Ok(());
     }
@@ -529,8 +543,27 @@ fn installed(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
+// `node node_modules/jest/bin/jest.js` is `npx jest`.
+fn installed_program(script: &str) -> Option<&str> {
+    match script.trim_start_matches("./").strip_prefix("node_modules/")? {
+        "jest/bin/jest.js" => Some("jest"),
+        "mocha/bin/mocha.js" => Some("mocha"),
+        path => path.strip_prefix(".bin/").filter(|name| named(TOOLS, name)),
+    }
+}
+
 // Without `--test` or `--check`, node runs any script.
 fn node_test(call: &mut Call<'_>) -> Result<(), Denial> {
+    if let Some((script, rest)) =
+        call.operands.clone().split_first().filter(|_| call.found.iter().all(|found| found.name.starts_with("--")))
+        && let Some(program) = installed_program(&script.text).filter(|_| !call.has("--test"))
+    {
+        for folder in call.cx.folders {
+            call.out.unchanged.extend(folder.join(&script.text));
+        }
+        call.starts([&[Word::literal("npx"), Word::literal(program)], rest].concat());
+        return Ok(());
+    }
     if !call.has("--test") && !call.has("-c") {
         return Err(call.deny("without `--test` or `--check` it runs any script"));
     }

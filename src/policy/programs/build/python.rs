@@ -22,7 +22,20 @@ const PYTEST: Table = Table {
     ..TABLE
 };
 
+// pytest looks for `-p` among all of its words, also behind `--`.
+fn no_plugins(call: &mut Call<'_>) -> Result<(), Denial> {
+    let behind = call.words.iter().skip_while(|word| word.text != "--");
+    match behind.skip(1).find(|word| word.text.starts_with("-p")) {
+        Some(word) if !call.is_open() => {
+            let denial = call.deny(format!("pytest takes `{}` behind `--` for a plugin that it loads", word.text));
+            Err(denial.hint("leave it out"))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn pytest(call: &mut Call<'_>) -> Result<(), Denial> {
+    no_plugins(call)?;
     warnings(call)?;
     if call.has("--pyargs") {
         call.operands.clone().iter().for_each(|word| call.module(&word.text));
@@ -82,7 +95,7 @@ pub(super) const TABLES: &[Table] = &[
         subcommands: &[
             Table {
                 names: "run",
-                options: "--branch -a,--append -p,--parallel-mode --source=D --omit=D --include=D --concurrency=D --context=D --timid -m,--module=>S --data-file=W --rcfile={.coveragerc|pyproject.toml|setup.cfg|tox.ini}",
+                options: "--branch -a,--append -p,--parallel-mode --source=V --omit=D --include=D --concurrency=D --context=D --timid -m,--module=>S --data-file=W --rcfile={.coveragerc|pyproject.toml|setup.cfg|tox.ini}",
                 operands: Operands::None,
                 special: Some(module_alone),
                 ..LAUNCHER
@@ -187,6 +200,7 @@ pub(super) const TABLES: &[Table] = &[
             Table {
                 names: "test",
                 options: "-c,--cover -a,--all -p,--parallel -r,--randomize -py,--python=D -i,--include=D -x,--exclude=D -q,--quiet -v,--verbose --show --retries=D --cover-quiet -h,--help",
+                special: Some(no_plugins),
                 dashes: Dashes::Passed,
                 ..TOOL
             },
@@ -272,6 +286,7 @@ pub(super) const TABLES: &[Table] = &[
                 names: "test lint",
                 options: RYE,
                 operands: Operands::WrittenWith("--fix"),
+                special: Some(no_plugins),
                 dashes: Dashes::Passed,
                 ..TOOL
             },
@@ -343,6 +358,14 @@ fn module_alone(call: &mut Call<'_>) -> Result<(), Denial> {
     let module = call.out.starts.first().and_then(|words| words.first());
     match module {
         Some(_) if call.is_open() => Ok(()),
+        Some(module) if module.literal && named("build django", &module.text) => {
+            let name = module.text.clone();
+            super::scripts::module_is_installed(call, &name)?;
+            let [words] = &std::mem::take(&mut call.out.starts)[..] else {
+                return Err(call.deny("`--` among its words"));
+            };
+            super::manage::of_module(call, words)
+        }
         Some(module) if module.literal && named(MODULES, &module.text) => {
             super::scripts::module_is_installed(call, &module.text)
         }

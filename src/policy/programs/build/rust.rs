@@ -38,8 +38,17 @@ const CARGO: Table = Table {
     style: Style::First,
     subcommands: &[
         Table {
-            names: "build b check c test t clippy doc d bench run r tree metadata nextest fix rustc rustdoc update fetch vendor package clean install uninstall publish login owner yank search info new init add remove generate-lockfile locate-project pkgid verify-project report udeps",
+            names: "build b check c test t clippy doc d bench run r tree metadata nextest fix rustc rustdoc update fetch vendor package install uninstall publish login owner yank search info new init add remove generate-lockfile locate-project pkgid verify-project report udeps",
             ..BUILD
+        },
+        // Another directory would be removed, whatever is in it.
+        Table {
+            names: "clean",
+            options: "-p,--package=D --workspace -r,--release --profile=N --target=N --doc -n,--dry-run -v,--verbose -q,--quiet --color=D --locked --offline --frozen \
+                --manifest-path=R -h,--help !--target-dir=I !--config=C !-Z=P",
+            operands: Operands::None,
+            writes_nothing: false,
+            ..TABLE
         },
         Table {
             names: "fmt",

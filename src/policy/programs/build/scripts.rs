@@ -3,22 +3,33 @@
 use super::{Call, Denial, Operands, TOOL, Table};
 use crate::path::Node;
 
-pub(super) const TABLES: &[Table] = &[Table {
-    names: "bats",
-    options: "-r,--recursive -t,--tap -p,--pretty -T,--timing -x,--trace --print-output-on-failure --verbose-run --show-output-of-passing-tests \
+pub(super) const TABLES: &[Table] = &[
+    Table {
+        names: "prove",
+        options: "-l,--lib -b,--blib -v,--verbose -r,--recurse -q,--quiet -Q -f,--failures -o,--comments -D,--dry -s,--shuffle --reverse -m,--merge -w -W -T -t --timer \
+            --color --nocolor --count --nocount --norc -j,--jobs=D -I=T -h,--help -V,--version !$-e,--exec=P !-P=P !-M=P !--harness=P !--formatter=P !--source=P !--rc=R \
+            !-a,--archive=W !--state=P !--ext=P !--rules=P",
+        operands: Operands::Special,
+        special: Some(tests),
+        ..TOOL
+    },
+    Table {
+        names: "bats",
+        options: "-r,--recursive -t,--tap -p,--pretty -T,--timing -x,--trace --print-output-on-failure --verbose-run --show-output-of-passing-tests \
             -f,--filter=D --filter-tags=D -j,--jobs=D -F,--formatter={pretty|tap|tap13|junit} --abort --no-parallelize-across-files \
             --no-parallelize-within-files -o,--output=O -c,--count -v,--version -h,--help !--report-formatter=P !!--parallel-binary-name=P \
             !--setup-suite-file=R !--gather-test-outputs-in=O",
-    operands: Operands::Special,
-    special: Some(tests),
-    ..TOOL
-}];
+        operands: Operands::Special,
+        special: Some(tests),
+        ..TOOL
+    },
+];
 
 // Directories, and files by the names that tests have: any other script would run as well.
 fn tests(call: &mut Call<'_>) -> Result<(), Denial> {
     for word in call.operands.clone() {
         call.inside(&word)?;
-        let is_test = word.text.ends_with(".bats");
+        let is_test = word.text.ends_with(if call.name.ends_with("prove") { ".t" } else { ".bats" });
         if !call.is_open() && !is_test && call.node(&word.text)? != Some(Node::Dir) {
             return Err(call.deny(format!("`{}` is not the file of a test", word.text)));
         }

@@ -37,7 +37,13 @@ fn expands(text: &str) -> bool {
 /// Refuses words that a launcher which is a script of the shell may evaluate once more, as that of Maven 4 does.
 /// Source: apache/maven#11978.
 pub(super) fn refuse_expansions(call: &Call<'_>) -> Result<(), Denial> {
-    let is_code = |text: &str| expands(text) || text.contains('"') || text.ends_with('\\');
+    // `testOnly *A -- -z "should work"`: ScalaTest takes the name of a test in quotes.
+    let is_name = |text: &str| text.chars().all(|c| c.is_alphanumeric() || " _-.,".contains(c));
+    let names = |text: &str| {
+        let parts: Vec<&str> = text.split('"').collect();
+        call.name == "sbt" && parts.len() % 2 == 1 && parts.iter().skip(1).step_by(2).all(|part| is_name(part))
+    };
+    let is_code = |text: &str| expands(text) || text.contains('"') && !names(text) || text.ends_with('\\');
     match call.words.iter().find(|word| is_code(&word.text)) {
         Some(word) => Err(call.code(format!("a shell may take `{}` for more than text", word.text))),
         None => Ok(()),

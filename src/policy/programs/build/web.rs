@@ -84,8 +84,8 @@ pub(super) const TABLES: &[Table] = &[
         options: "-v,--version -h,--help",
         subcommands: &[Table {
             names: "build",
-            options: "-m,--mode=N --outDir=O --assetsDir=D --assetsInlineLimit=D --minify=?D --sourcemap=?D --ssr=?R --emptyOutDir=?D -l,--logLevel=D --base=D \
-                --target=D -w,--watch --clearScreen=?D -d,--debug=?D --manifest=?D --ssrManifest=?D --app -h,--help \
+            options: "-m,--mode=N --outDir=O --assetsDir=V --assetsInlineLimit=D --minify=?D --sourcemap=?D --ssr=?R --emptyOutDir=?D -l,--logLevel=D --base=D \
+                --target=D -w,--watch --clearScreen=?D -d,--debug=?D --manifest=?V --ssrManifest=?V --app -h,--help \
                 -c,--config={vite.config.*} !--configLoader=P !--profile !--force",
             ..YARGS
         }],

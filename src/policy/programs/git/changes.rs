@@ -96,9 +96,16 @@ pub(super) fn config(call: &mut Call<'_>) -> Result<(), Denial> {
         let key = key.text.to_ascii_lowercase();
         key.starts_with("submodule.") && [".path", ".branch"].iter().any(|end| key.ends_with(end))
     };
+    // git in a run has the address without credentials, here as for `git remote get-url`.
+    let of_remote = |key: &Word| {
+        let key = key.text.to_ascii_lowercase();
+        key.starts_with("remote.")
+            && key.ends_with(".url")
+            && !["--global", "--system"].iter().any(|name| call.has(name))
+    };
     let is_shown = match call.operands.get(is_get..).unwrap_or_default() {
         [key] if key.literal && of_modules(key) => file.iter().all(|file| file.text == ".gitmodules"),
-        [key] => key.literal && file.is_empty() && shows(key),
+        [key] => key.literal && file.is_empty() && (shows(key) || of_remote(key)),
         _ => false,
     };
     if !is_shown {

@@ -7,7 +7,7 @@ pub(super) const GLOBAL: &str = "--no-pager -P --no-optional-locks --literal-pat
 macro_rules! diff_options {
     ($more:literal) => {
         concat!(
-            "-p,--patch -u -s,--no-patch -U,--unified=?D --output-indicator-new=D --output-indicator-old=D --output-indicator-context=D \
+            "-p,--patch,-u -s,--no-patch -U,--unified=?D --output-indicator-new=D --output-indicator-old=D --output-indicator-context=D \
             --raw --patch-with-raw --indent-heuristic --no-indent-heuristic --minimal --patience --histogram --anchored=D \
             --diff-algorithm=D --stat=?D --stat-width=D --stat-name-width=D --stat-count=D --stat-graph-width=D --compact-summary \
             --numstat --shortstat -X,--dirstat=?D --cumulative --dirstat-by-file=?D --summary --patch-with-stat -z --name-only --name-status \
