@@ -432,12 +432,10 @@ impl<'a> Agent<'a> {
             return None;
         }
         self.said.unread += 1;
-        let problems = message.calls.iter().filter_map(|call| match &call.arguments {
-            Arguments::Invalid { problem, .. } => Some((problem, self.tools.exact(&call.name))),
-            Arguments::Object(_) | Arguments::Incomplete { .. } => None,
-        });
         // Of several the last one is what the others led up to.
-        let (problem, tool) = problems.last()?;
+        let call = message.calls.last()?;
+        let Arguments::Invalid { problem, .. } = &call.arguments else { return None };
+        let tool = self.tools.exact(&call.name);
         let correction = prompted::correction(problem, tool, self.options.task.path.as_deref());
         Some(format!("Your reply had a call that cannot be read: {correction}"))
     }
