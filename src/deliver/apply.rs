@@ -231,6 +231,7 @@ impl<'a> Applied<'a> {
             outputs_delivered: 0,
             modes: BTreeMap::new(),
             swapping: false,
+            placed: false,
             head: site.repository.and_then(|repository| repository.head.clone()),
             narrow: self.items.iter().filter(|item| item.leaves()).map(|item| quoted(item.path.as_bytes())).collect(),
             undoing: false,
@@ -346,7 +347,14 @@ impl<'a> Applied<'a> {
         for item in last {
             self.attempt(item, |this| this.remove(item))?;
         }
-        self.swap_outputs(true)
+        self.swap_outputs(true)?;
+        match &mut self.journal {
+            Some((journal, record)) if record.commit.is_some() => {
+                record.placed = true;
+                journal.write(record, self.steps).map_err(|error| DeliverError::io("the undo record", &error))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Writes everything new to temporary names, and notes in the record that all of it is there.

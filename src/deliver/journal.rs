@@ -66,6 +66,9 @@ pub struct Record {
     /// Whether names are being swapped: a temporary file may be what somebody wrote at its target meanwhile.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub swapping: bool,
+    /// Whether everything is in its place, and only the commit that was ordered is to come.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub placed: bool,
     /// Files and directories that undoing makes anew: until all is in place they have too few rights.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub narrow: Vec<String>,

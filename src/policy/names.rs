@@ -104,8 +104,8 @@ fn reads_plain(locale: &str) -> bool {
 
 // One letter or more, and dots between: no path, no list, no option.
 fn is_plain_name(value: &str) -> bool {
-    let plain = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    value.split('.').all(plain)
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    !value.starts_with('-') && value.split('.').all(|part| !part.is_empty() && part.chars().all(plain))
 }
 
 /// Tells whether an entry of `shell.env.pass` names a variable (`NAME`), or this value of it (`NAME=VALUE`); a `*` at the

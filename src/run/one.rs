@@ -14,7 +14,7 @@ use super::conversation::Conversation;
 use super::conversation::session::RunSession;
 use super::error::Failure;
 use super::finish::outcome;
-use super::finish::stage::Stage;
+use super::finish::stage::{Stage, out_of_hand};
 use super::output::emitter::Emitter;
 use super::output::overdue;
 use super::recipe::Active;
@@ -96,6 +96,7 @@ fn reported(shared: &Shared, arguments: &RunArgs, begun: &Begun<'_>) -> Result<O
 /// Delivers what the conversation has staged, or says why not.
 async fn ended(setup: &Setup, stage: &Stage, emitter: &Emitter, held: Result<Answer, Failure>) -> RunFinished {
     match held {
+        Ok(_) if stage.runner.is_out_of_hand() => RunFinished::failed(Exit::Failed, out_of_hand()),
         Ok(answer) => {
             let tree = stage.tree_of_commands().await;
             let _whole = Whole::begin();

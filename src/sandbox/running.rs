@@ -168,6 +168,7 @@ impl Background {
                 Ok(Ok(output)) => output,
                 Ok(Err(_)) | Err(_) => RunOutput {
                     notes: vec!["it did not end in time; its output is lost".to_owned()],
+                    is_out_of_hand: true,
                     ..RunOutput::nothing(self.argv, self.tier)
                 },
             }

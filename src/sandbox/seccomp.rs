@@ -252,9 +252,8 @@ fn rules(permissions: &Permissions, is_scoped: bool) -> Result<Rules, BackendErr
     if permissions.tier < Tier::T3 {
         // A program that others start with the rights of its owner would outlive the sandbox.
         for (call, place) in MODES {
-            for bit in [libc::S_ISUID, libc::S_ISGID].map(u64::from) {
-                add(&mut rules, *call, vec![compare(*place, SeccompCmpOp::MaskedEq(bit), bit)?])?;
-            }
+            let bit = u64::from(libc::S_ISUID);
+            add(&mut rules, *call, vec![compare(*place, SeccompCmpOp::MaskedEq(bit), bit)?])?;
         }
         let kept: &[&[i64]] = match permissions.kept {
             Kept::Nothing => &[],

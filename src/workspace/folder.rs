@@ -242,7 +242,7 @@ impl Folder {
     }
 
     /// Gives the owner all rights in this directory.
-    fn open_wide(&self) -> io::Result<()> {
+    pub fn open_wide(&self) -> io::Result<()> {
         let mode = rustix::fs::fstat(self)?.st_mode;
         if mode & 0o700 != 0o700 {
             rustix::fs::fchmod(self, as_mode(mode & 0o777 | 0o700))?;

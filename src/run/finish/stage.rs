@@ -39,6 +39,18 @@ pub struct Stage {
     pub untouched: Option<Untouched>,
 }
 
+/// The error of a run of which a command may still be at work.
+pub fn out_of_hand() -> RunError {
+    let hint =
+        "look for its processes and end them; in tier T2 before Linux 6.12 a command can do this, in T3 it cannot";
+    RunError {
+        code: "command_out_of_hand".into(),
+        message: "the process that ends a command was killed: what the command started may still run".into(),
+        hint: Some(hint.into()),
+        ..RunError::default()
+    }
+}
+
 impl Stage {
     /// Completes an ending that delivered nothing: the staged patch, not applied.
     pub fn complete(&self, finished: &mut RunFinished) {
@@ -56,30 +68,28 @@ impl Stage {
     /// Turns a run whose commands changed the project outside the delivery into a failure, which without isolation only a
     /// comparison afterwards finds, and a run whose commands may still be at work.
     pub fn compare(&self, finished: &mut RunFinished) {
-        let (code, message, hint) = if let Some(path) = self.untouched.as_ref().and_then(Untouched::first_difference) {
+        let (message, hint) = if let Some(path) = self.untouched.as_ref().and_then(Untouched::first_difference) {
             (
-                "tree_changed",
                 format!("a command of this dry run changed {}", path.display()),
                 "it ran without isolation (--sandbox off): check `git status`, and leave the flag out",
             )
         } else if let Some(path) = self.runner.changed_attribute() {
             (
-                "tree_changed",
                 format!("mode or time of {} changed while commands ran, outside the delivery", path.display()),
                 "isolation tier T2 does not protect modes and times; run `qwen sandbox doctor` to see how to get T3",
             )
         } else if self.runner.is_out_of_hand() {
-            (
-                "command_out_of_hand",
-                "the process that ends a command was killed: what the command started may still run".to_owned(),
-                "look for its processes and end them; a command can do this in tier T2 before Linux 6.12, in T3 it cannot",
-            )
+            finished.exit = finished.exit.or_worse(Exit::Failed);
+            if finished.exit == Exit::Failed {
+                finished.error = Some(out_of_hand());
+            }
+            return;
         } else {
             return;
         };
         let exit = finished.exit.or_worse(Exit::Failed);
         if exit == Exit::Failed {
-            let (code, hint) = (code.into(), Some(hint.into()));
+            let (code, hint) = ("tree_changed".into(), Some(hint.into()));
             finished.error = Some(RunError { code, message, hint, ..RunError::default() });
         }
         finished.exit = exit;

@@ -379,8 +379,16 @@ impl CheckEnvironment<'_> {
         context.as_ref().map(Variables::traced).unwrap_or_default()
     }
 
-    /// Performs an action. What it printed is masked as a whole, before a part of it is shown.
+    /// Performs an action: settings that the model's commands, or others of the operator, have left in the home count for
+    /// none. What it printed is masked as a whole, before a part of it is shown.
     pub async fn perform(&self, action: &Action, runner: &Runner, timeout: Duration, variables: &Variables) -> Done {
+        let _home = match runner.empty_home() {
+            Ok(home) => home,
+            Err(error) => {
+                let output = format!("cannot make an empty home directory for the command: {error}");
+                return Done { exit_code: None, output, timed_out: false };
+            }
+        };
         let done = action.perform(runner, &self.place, timeout, variables).await;
         Done { output: self.place.workspace.masked(done.output), ..done }
     }

@@ -24,22 +24,13 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Judges the staged state after an attempt: the guards, then the checks in order up to the first that fails. Settings
-    /// that the model's commands, or earlier checks, have left in the home count for none of them.
+    /// Judges the staged state after an attempt: the guards, then the checks in order up to the first that fails.
     pub async fn judge(
         &self,
         check_environment: &CheckEnvironment<'_>,
         attempt: u32,
         emit: &(dyn Fn(Event) + Send + Sync),
     ) -> Option<Failed> {
-        let _home = match check_environment.runner.empty_home() {
-            Ok(home) => home,
-            Err(error) => {
-                let output = format!("cannot make an empty home directory for the checks: {error}");
-                let name = "home directory of the checks".to_owned();
-                return Some(Failed::Check(CheckResult { name, output, ..CheckResult::default() }));
-            }
-        };
         if let Some(failed) = self.finishing.run(check_environment, (attempt, self.attempts), emit).await {
             return Some(failed);
         }

@@ -205,7 +205,8 @@ impl Runner {
     /// Ends what runs in the background.
     pub async fn end(&self) {
         if let Some(sandbox) = self.sandbox.get() {
-            sandbox.end().await;
+            let is_lost = sandbox.end().await.iter().any(|output| output.is_out_of_hand);
+            self.happened.is_out_of_hand.fetch_or(is_lost, Ordering::Relaxed);
         }
     }
 

@@ -37,6 +37,11 @@ pub(in crate::workspace) struct Place<'p> {
 }
 
 impl Layer {
+    /// As [`Folder::open_wide`], for its top.
+    pub(super) fn open_wide(&self) -> io::Result<()> {
+        self.upper.open_wide()
+    }
+
     /// Makes an empty layer over `project` in the directory `scratch`, and hides from commands what they must not see:
     /// denied files, git's own directories except `keeps_git` of the root, and special files.
     ///

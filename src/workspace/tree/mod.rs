@@ -242,8 +242,18 @@ impl CommandTree {
         Ok(())
     }
 
+    /// Gives back the rights on the top that a command may have taken away.
+    fn open_wide(&self) -> Result<(), WorkspaceError> {
+        let opened = match self {
+            CommandTree::Copy(tree) => tree.open_wide(),
+            CommandTree::Overlay(tree) => tree.open_wide(),
+        };
+        opened.map_err(|cause| self.common().failed(cause))
+    }
+
     /// Brings the tree up to date with what is staged. Call it before each command.
     pub fn sync_in(&mut self, staged: &ChangeSet) -> Result<(), WorkspaceError> {
+        self.open_wide()?;
         let wanted: BTreeMap<RelPath, Entry> =
             staged.iter().map(|(path, change)| (path.clone(), change.after.clone())).collect();
         for path in self.common().synced.keys().filter(|path| !wanted.contains_key(*path)).cloned().collect::<Vec<_>>()
@@ -271,6 +281,7 @@ impl CommandTree {
         workspace: &Workspace,
         judge: &dyn Fn(&RelPath, &Change) -> Result<(), String>,
     ) -> Result<Collected, WorkspaceError> {
+        self.open_wide()?;
         let staged = workspace.changes();
         let now = self.now().map_err(|cause| self.common().failed(cause))?;
         self.common_mut().snapshot.begin();

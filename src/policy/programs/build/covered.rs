@@ -7,10 +7,10 @@ use crate::policy::names::named;
 pub(super) const TABLES: &[Table] =
     &[Table { names: "c8 nyc", operands: Operands::Starts, style: Style::First, special: Some(covered), ..COVERED }];
 
-/// What c8 and nyc are told: all of it switches on and off for both, or has its value attached.
+/// What c8 and nyc are told. Both take the next word for the value of an option that has one.
 const COVERED: Table = Table {
     options: "--all --check-coverage --per-file --clean -r,--reporter={text|text-summary|text-lcov|lcov|lcovonly|html|json|json-summary|cobertura|clover|teamcity|none} \
-        --lines=?D --branches=?D --functions=?D --statements=?D -n,--include=?X -x,--exclude=?D --report-dir=?O --reports-dir=?O --version -h,--help",
+        --lines=D --branches=D --functions=D --statements=D -n,--include=X -x,--exclude=D --report-dir=O --reports-dir=O --version -h,--help",
     operands: Operands::None,
     ..TOOL
 };

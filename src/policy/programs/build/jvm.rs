@@ -170,7 +170,8 @@ fn sbt(call: &mut Call<'_>) -> Result<(), Denial> {
             let mut words = command.trim_start_matches('+').split_whitespace().peekable();
             if command.starts_with("++") {
                 // `++2.13.12`, and perhaps a command for that version; `++/PATH` would be a compiler.
-                let version = words.next().unwrap_or_default();
+                // `!` forces it on all projects.
+                let version = words.next().unwrap_or_default().trim_end_matches('!');
                 let plain = |c: char| c.is_ascii_alphanumeric() || ".-".contains(c);
                 if !version.starts_with(|c: char| c.is_ascii_digit()) || !version.chars().all(plain) {
                     return Err(call.deny(format!("`{version}` is not a version of Scala")));

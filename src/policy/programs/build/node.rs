@@ -7,11 +7,12 @@ use crate::policy::names::{base_name, named};
 use crate::policy::programs::interpreters::reads_code;
 use crate::policy::programs::specs::arity;
 
+// Without `--ci`, which npm completes to `--cidr`: that takes the next word.
 macro_rules! npm_options {
     () => {
         "~-s,--silent ~-q,--quiet ~-d ~-dd ~--verbose ~--loglevel=N ~--if-present ~-w,--workspace=L ~-ws,--workspaces ~-iwr,--include-workspace-root ~--prefix=E ~-C=E \
         ~--no-color ~--color=?D ~--ignore-scripts ~--foreground-scripts ~--no-audit ~--no-fund ~--offline ~--prefer-offline ~--no-update-notifier ~--no-progress \
-        ~--progress=?D ~--coverage ~--ci ~--watch=?D ~--watchAll=?D ~--runInBand ~--json ~--long ~--all ~--depth=D ~--omit=D ~--audit-level=N ~--production ~--prod ~--dry-run ~--list ~--no-save ~--yes ~-y ~--no-install ~--no \
+        ~--progress=?D ~--coverage ~--watch=?D ~--watchAll=?D ~--runInBand ~--json ~--long ~--all ~--depth=D ~--omit=D ~--audit-level=N ~--production ~--prod ~--dry-run ~--list ~--no-save ~--yes ~-y ~--no-install ~--no \
         --pack-destination=O !--script-shell=P !--shell=P !--node-options=P !--userconfig=R !--globalconfig=R !--cache=O !--registry=P !--init-module=R !-g,--global !--package=P !-c,--call=P"
     };
 }

@@ -154,8 +154,12 @@ fn php(call: &mut Call<'_>) -> Result<(), Denial> {
             call.out.starts.push(tool);
             Ok(())
         }
-        ["artisan", verb, ..] if named("route:list about", verb) => shown(call, &words),
-        ["bin/console", verb, ..] if verb.starts_with("lint:") || *verb == "debug:router" => shown(call, &words),
+        ["artisan", verb, ..] if named("route:list about list", verb) => shown(call, &words),
+        ["bin/console", verb, ..]
+            if verb.starts_with("lint:") || named("about list debug:router debug:autowiring", verb) =>
+        {
+            shown(call, &words)
+        }
         [tool, ..]
             if ["vendor/bin/", "bin/phpunit"].iter().any(|start| tool.trim_start_matches("./").starts_with(start)) =>
         {

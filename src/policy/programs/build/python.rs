@@ -95,14 +95,14 @@ pub(super) const TABLES: &[Table] = &[
         subcommands: &[
             Table {
                 names: "run",
-                options: "--branch -a,--append -p,--parallel-mode --source=V --omit=D --include=D --concurrency=D --context=D --timid -m,--module=>S --data-file=W --rcfile={.coveragerc|pyproject.toml|setup.cfg|tox.ini}",
+                options: "--branch -a,--append -p,--parallel-mode --source=V --omit=D --include=X --concurrency=D --context=D --timid -m,--module=>S --data-file=W --rcfile={.coveragerc|pyproject.toml|setup.cfg|tox.ini}",
                 operands: Operands::None,
                 special: Some(module_alone),
                 ..LAUNCHER
             },
             Table {
                 names: "report html xml json lcov combine erase debug",
-                options: "-m,--show-missing --skip-covered --skip-empty --fail-under=D --include=D --omit=D --sort=D --precision=D --format=D -i,--ignore-errors -q,--quiet -o=W -d,--directory=O --keep -a,--append --pretty-print --title=D --no-skip-covered --data-file=W --rcfile={.coveragerc|pyproject.toml|setup.cfg|tox.ini}",
+                options: "-m,--show-missing --skip-covered --skip-empty --fail-under=D --include=X --omit=D --sort=D --precision=D --format=D -i,--ignore-errors -q,--quiet -o=W -d,--directory=O --keep -a,--append --pretty-print --title=D --no-skip-covered --data-file=W --rcfile={.coveragerc|pyproject.toml|setup.cfg|tox.ini}",
                 special: Some(coverage),
                 ..TOOL
             },
@@ -381,7 +381,7 @@ fn uv_run(call: &mut Call<'_>) -> Result<(), Denial> {
 
 /// Modules that rules name like programs; of any other name the workspace may have one of its own.
 const MODULES: &str = "pytest unittest mypy black isort flake8 pylint pyright ruff tox nox coverage compileall py_compile json.tool doctest pip \
-    bandit vulture pydocstyle autopep8 yapf pyupgrade autoflake interrogate radon codespell yamllint hatch poetry pipenv pdm";
+    bandit vulture pydocstyle autopep8 yapf pyupgrade autoflake interrogate radon codespell yamllint hatch poetry pipenv pdm twine mkdocs";
 
 fn json_tool(call: &mut Call<'_>) -> Result<(), Denial> {
     let words = call.operands.clone();

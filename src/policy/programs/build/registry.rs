@@ -9,7 +9,8 @@ pub(super) fn packages(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial
     // What follows the package of `view` are fields of what is shown.
     let shows = named("view v info show", verb);
     let fields = if shows { 1 } else { words.len() };
-    let is_path = |text: &str| text.starts_with(['.', '/']) || !shows && text.starts_with("node_modules/");
+    let is_installed = |text: &str| text.starts_with("node_modules/") && !text.contains("..");
+    let is_path = |text: &str| text.starts_with(['.', '/']) || !shows && is_installed(text);
     let named_otherwise = |word: &&Word| {
         let text = word.text.as_str();
         !is_path(text) && !is_of_registry(text)
