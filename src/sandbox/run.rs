@@ -155,10 +155,7 @@ impl Sandbox {
                 GitAccess::None | GitAccess::ReadOnly | GitAccess::Scratch => Kept::Nothing,
             },
             view,
-            guarded: [own, -rustix::process::getpgrp().as_raw_nonzero().get()]
-                .into_iter()
-                .chain(own_threads())
-                .collect(),
+            guarded: vec![own, -rustix::process::getpgrp().as_raw_nonzero().get()],
         }
     }
 
@@ -225,12 +222,6 @@ impl Sandbox {
                 .collect(),
         }
     }
-}
-
-/// Returns the numbers of this process's threads, which end all of it where they are killed.
-fn own_threads() -> Vec<i32> {
-    let listed = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    listed.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
 }
 
 fn argv_of(plan: &CommandPlan) -> Vec<String> {
