@@ -121,14 +121,11 @@ struct Said {
     /// What it said that may be calls in tags which are not read.
     in_tags: Vec<String>,
     /// How many of its turns had calls of which none could be read.
-    unread: u32,
+    unread: usize,
 }
 
-/// How many turns of calls that cannot be read are left out of the conversation.
-const MOST_UNREAD: u32 = 2;
-
-/// How often a model is told of calls in tags that are not read.
-const MOST_IN_TAGS: usize = 2;
+/// How often a model is told of calls in tags that are not read, and of others of which none can be read.
+const MOST_UNREAD: usize = 2;
 
 /// A question about the changes, which is asked once and answered in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -431,10 +428,10 @@ impl<'a> Agent<'a> {
         if !self.model.text_tools() || self.said.unread == MOST_UNREAD || !message.calls.iter().all(unread) {
             return None;
         }
-        self.said.unread += 1;
         // Of several the last one is what the others led up to.
         let call = message.calls.last()?;
         let Arguments::Invalid { problem, .. } = &call.arguments else { return None };
+        self.said.unread += 1;
         let tool = self.tools.exact(&call.name);
         let correction = prompted::correction(problem, tool, self.options.task.path.as_deref());
         Some(format!("Your reply had a call that cannot be read: {correction}"))
@@ -442,7 +439,7 @@ impl<'a> Agent<'a> {
 
     /// Says what is wrong with calls in tags that are not read; an answer that comes again as it was is one.
     fn in_other_tags(&mut self, text: &str) -> Option<String> {
-        let is_again = self.said.in_tags.iter().any(|said| said == text) || self.said.in_tags.len() == MOST_IN_TAGS;
+        let is_again = self.said.in_tags.iter().any(|said| said == text) || self.said.in_tags.len() == MOST_UNREAD;
         if self.calls_natively || is_again {
             return None;
         }

@@ -349,7 +349,8 @@ impl<'a> Applied<'a> {
         }
         self.swap_outputs(true)?;
         match &mut self.journal {
-            Some((journal, record)) if record.commit.is_some() => {
+            // Otherwise the old contents tell, which are aside.
+            Some((journal, record)) if record.commit.is_some() && record.makes_all() => {
                 record.placed = true;
                 journal.write(record, self.steps).map_err(|error| DeliverError::io("the undo record", &error))
             }

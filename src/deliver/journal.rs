@@ -66,7 +66,7 @@ pub struct Record {
     /// Whether names are being swapped: a temporary file may be what somebody wrote at its target meanwhile.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub swapping: bool,
-    /// Whether everything is in its place, and only the commit that was ordered is to come.
+    /// Whether new files alone, of which nothing is aside, are in their places, and only the commit is to come.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub placed: bool,
     /// Files and directories that undoing makes anew: until all is in place they have too few rights.
@@ -78,6 +78,13 @@ pub struct Record {
     /// Whether undoing has begun and not ended: from then on only its end is sought.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undoing: bool,
+}
+
+impl Record {
+    /// Tells whether every file is new.
+    pub fn makes_all(&self) -> bool {
+        self.files.iter().all(|file| file.before == Shape::Absent)
+    }
 }
 
 /// A changed file before and after.

@@ -39,9 +39,13 @@ fn project(init: &[&str]) -> Project {
         .file("sub/dir/x", "1\n")
         .file("file-to-folder", "1\n");
     git(project.root(), &[&["init", "-q"], init].concat());
-    git(project.root(), &["add", "-A"]);
-    git(project.root(), &["commit", "-q", "-m", "first"]);
+    commit_all(project.root(), "first");
     project
+}
+
+fn commit_all(root: &Path, message: &str) {
+    git(root, &["add", "-A"]);
+    git(root, &["commit", "-q", "--allow-empty", "-m", message]);
 }
 
 fn changes(project: &Project) -> ChangeSet {

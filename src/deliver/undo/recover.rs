@@ -218,10 +218,9 @@ fn kept(record: &Record, root: &Path, tree: &Folder) -> io::Result<Option<Ending
         return Ok(None);
     }
     let temporary = record.temporary.iter().chain(record.outputs.iter().map(|output| &output.temporary));
-    // Nothing is aside of new files that are all in their places.
-    let is_without = record.placed && record.files.iter().all(|file| file.before == Shape::Absent);
     // In the middle of an undoing there is a moment without such files.
-    let is_left_so = !(is_any_left(temporary, tree)? || is_being_undone && is_mixed || !is_being_undone && is_without);
+    let is_left_so =
+        !(is_any_left(temporary, tree)? || is_being_undone && is_mixed || !is_being_undone && record.placed);
     let base = match &record.commit {
         // Undoing has moved HEAD back before.
         Some(commit) if is_being_undone => &commit.old,

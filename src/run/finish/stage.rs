@@ -68,31 +68,29 @@ impl Stage {
     /// Turns a run whose commands changed the project outside the delivery into a failure, which without isolation only a
     /// comparison afterwards finds, and a run whose commands may still be at work.
     pub fn compare(&self, finished: &mut RunFinished) {
-        let (message, hint) = if let Some(path) = self.untouched.as_ref().and_then(Untouched::first_difference) {
-            (
+        let outside = |message, hint: &str| {
+            let (code, hint) = ("tree_changed".into(), Some(hint.into()));
+            RunError { code, message, hint, ..RunError::default() }
+        };
+        let error = if let Some(path) = self.untouched.as_ref().and_then(Untouched::first_difference) {
+            outside(
                 format!("a command of this dry run changed {}", path.display()),
                 "it ran without isolation (--sandbox off): check `git status`, and leave the flag out",
             )
         } else if let Some(path) = self.runner.changed_attribute() {
-            (
+            outside(
                 format!("mode or time of {} changed while commands ran, outside the delivery", path.display()),
                 "isolation tier T2 does not protect modes and times; run `qwen sandbox doctor` to see how to get T3",
             )
         } else if self.runner.is_out_of_hand() {
-            finished.exit = finished.exit.or_worse(Exit::Failed);
-            if finished.exit == Exit::Failed {
-                finished.error = Some(out_of_hand());
-            }
-            return;
+            out_of_hand()
         } else {
             return;
         };
-        let exit = finished.exit.or_worse(Exit::Failed);
-        if exit == Exit::Failed {
-            let (code, hint) = ("tree_changed".into(), Some(hint.into()));
-            finished.error = Some(RunError { code, message, hint, ..RunError::default() });
+        finished.exit = finished.exit.or_worse(Exit::Failed);
+        if finished.exit == Exit::Failed {
+            finished.error = Some(error);
         }
-        finished.exit = exit;
     }
 
     /// Ends servers and commands in the background: nothing outlives the run.

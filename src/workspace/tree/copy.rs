@@ -30,11 +30,6 @@ pub struct CopyTree {
 }
 
 impl CopyTree {
-    /// As [`Folder::open_wide`], for its top.
-    pub(super) fn open_wide(&self) -> io::Result<()> {
-        self.tree.open_wide()
-    }
-
     /// Copies the project; `None` if the copy would be large and a layer may take its place.
     pub(super) fn make(project: &Path, options: &TreeOptions<'_>) -> io::Result<Option<CopyTree>> {
         let since = SystemTime::now();

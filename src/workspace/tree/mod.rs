@@ -245,8 +245,8 @@ impl CommandTree {
     /// Gives back the rights on the top that a command may have taken away.
     fn open_wide(&self) -> Result<(), WorkspaceError> {
         let opened = match self {
-            CommandTree::Copy(tree) => tree.open_wide(),
-            CommandTree::Overlay(tree) => tree.open_wide(),
+            CommandTree::Copy(tree) => tree.tree.open_wide(),
+            CommandTree::Overlay(tree) => tree.layer.open_wide(),
         };
         opened.map_err(|cause| self.common().failed(cause))
     }

@@ -50,11 +50,6 @@ fn is_file_of(lower: Option<&Folder>, name: &OsStr) -> io::Result<bool> {
 }
 
 impl OverlayTree {
-    /// As [`Layer::open_wide`].
-    pub(super) fn open_wide(&self) -> io::Result<()> {
-        self.layer.open_wide()
-    }
-
     /// Makes a layer over the project; `None` if none is possible: git's directory is elsewhere, or the file system lacks
     /// what a layer needs.
     ///

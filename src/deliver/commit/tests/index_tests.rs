@@ -22,8 +22,7 @@ fn with_stored_line_ends(attributes: &str, settings: &[[&str; 2]]) -> Project {
         .file("binary", "1\r\n\0")
         .file("script", "1\r\n2\r\n");
     git(project.root(), &["init", "-q"]);
-    git(project.root(), &["add", "-A"]);
-    git(project.root(), &["commit", "-q", "-m", "first"]);
+    commit_all(project.root(), "first");
     for setting in settings {
         git(project.root(), &["config", setting[0], setting[1]]);
     }
@@ -71,8 +70,7 @@ fn untracked(how: &str, after: &[(&str, Entry)]) -> (Project, ChangeSet) {
     git(project.root(), &["init", "-q"]);
     let project = if how == "ignored" { project.file(".gitignore", "u\n") } else { project };
     if how != "unborn" {
-        git(project.root(), &["add", "-A"]);
-        git(project.root(), &["commit", "-q", "-m", "first"]);
+        commit_all(project.root(), "first");
     }
     let project = project.file("u", "1\n");
     let changes = project.changes(after);

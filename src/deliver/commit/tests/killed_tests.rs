@@ -19,18 +19,13 @@ const ALL: [Killed; 4] = [Killed::Apply, Killed::Commit, Killed::UndoOfApply, Ki
 fn small() -> Project {
     let project = Project::new().file("a", "1\n").file("b", "1\n").file("gone", "1\n");
     git(project.root(), &["init", "-q"]);
-    commit_all(project.root());
+    commit_all(project.root(), "by a person");
     project
 }
 
 fn small_changes(project: &Project) -> ChangeSet {
     let after = |content: &str| Entry::file(content);
     project.changes(&[("a", after("2\n")), ("b", after("2\n")), ("gone", Entry::Absent), ("new", after("2\n"))])
-}
-
-fn commit_all(root: &Path) {
-    git(root, &["add", "-A"]);
-    git(root, &["commit", "-q", "--allow-empty", "-m", "by a person"]);
 }
 
 fn act(project: &Project, killed: Killed, steps: &Steps) {
@@ -78,7 +73,7 @@ const PEOPLE: [Person; 5] = [
         git(project.root(), &["reset", "-q", "--hard"]);
         git(project.root(), &["clean", "-qfd"]);
         by_hand(project.root());
-        commit_all(project.root());
+        commit_all(project.root(), "by a person");
     }),
     ("cleans and makes the change", |project| {
         git(project.root(), &["reset", "-q", "--hard"]);
@@ -87,7 +82,7 @@ const PEOPLE: [Person; 5] = [
     }),
     ("commits what is there", |project| {
         remove_temporary(project);
-        commit_all(project.root());
+        commit_all(project.root(), "by a person");
     }),
     ("commits what is tracked, beside what the process left", |project| {
         by_hand(project.root());
@@ -99,7 +94,7 @@ const PEOPLE: [Person; 5] = [
         std::fs::create_dir(&fresh).unwrap();
         git(&fresh, &["init", "-q"]);
         by_hand(&fresh);
-        commit_all(&fresh);
+        commit_all(&fresh, "by a person");
         std::fs::remove_dir_all(root).unwrap();
         std::fs::rename(&fresh, root).unwrap();
     }),
@@ -162,7 +157,7 @@ fn files_that_were_kept_since_a_kill_are_named() {
     let mut said = Vec::new();
     for (_, project) in killed_at_each(Killed::Apply) {
         remove_temporary(&project);
-        commit_all(project.root());
+        commit_all(project.root(), "by a person");
         said.extend(recovered(&project));
     }
     let wanted = "the delivery of run run-1 was interrupted, and left as it is, because none of its temporary files is \
@@ -260,7 +255,7 @@ fn what_was_committed_through_a_filter_since_a_kill_stays() {
         let project = Project::new().file("a", "1\n").file("b", "1\n").file(".gitattributes", "[ab] filter=u\n");
         git(project.root(), &["init", "-q"]);
         git(project.root(), &["config", "filter.u.clean", "sed s/2/two/"]);
-        commit_all(project.root());
+        commit_all(project.root(), "by a person");
         project
     };
     for number in 0.. {
