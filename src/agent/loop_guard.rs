@@ -8,6 +8,12 @@ const SAME_FAILURES: u32 = 3;
 /// Equal calls before the run ends.
 const SAME_CALLS: u32 = 5;
 
+/// Equal calls after which a small model is told that it has their result.
+const SEEN_CALLS: u32 = 2;
+
+/// What a small model reads for a call that would return what it has just seen twice.
+pub const SEEN: &str = "You have made this call already, and its result is above: do not make it again.";
+
 /// What the model reads after it has failed in the same way repeatedly.
 const DIRECTIVE: &str = "RETRY LOOP DETECTED: this call has failed in the same way several times. \
      Do not repeat it. Read the file or folder concerned and use a fundamentally different approach.";
@@ -29,6 +35,11 @@ impl LoopGuard {
             self.last_call = (call, 1);
         }
         self.last_call.1 >= SAME_CALLS
+    }
+
+    /// Tells whether the call that was counted last has been made more often than a small model needs to see a result.
+    pub fn was_seen(&self) -> bool {
+        self.last_call.1 > SEEN_CALLS
     }
 
     /// Counts a failure; returns what to add to the answer if the same failure occurred too often.
@@ -55,8 +66,9 @@ mod tests {
     #[test]
     fn r35_five_equal_calls_in_a_row_are_a_loop() {
         let mut guard = LoopGuard::default();
-        for _ in 0..4 {
+        for count in 1..5 {
             assert!(!guard.repeats("glob", "{}"));
+            assert_eq!(guard.was_seen(), count > 2);
         }
         assert!(guard.repeats("glob", "{}"));
         assert!(!guard.repeats("glob", "{\"pattern\":\"*\"}"));

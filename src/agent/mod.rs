@@ -127,6 +127,12 @@ struct Said {
 /// How often a model is told of calls in tags that are not read, and of others of which none can be read.
 const MOST_UNREAD: usize = 2;
 
+/// Says what is wrong with a call of a turn that is left out of the conversation: a small model that sees its own malformed
+/// calls writes them again.
+fn of_unread(correction: &str) -> String {
+    format!("Your reply had a call that cannot be read: {correction}")
+}
+
 /// A question about the changes, which is asked once and answered in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Question {
@@ -360,12 +366,17 @@ impl<'a> Agent<'a> {
         if let Some(problem) = unread_call::broken_call(&turn.message.text, &self.tools, self.calls_natively)
             .or_else(|| self.in_other_tags(&text))
         {
-            self.transcript.turn(turn.message, Vec::new());
             let named = self.tools.specs().iter().find(|tool| problem.contains(&format!("`{}`", tool.name)));
             let is_answer = named.is_some_and(|tool| tool.name == ToolId::StructuredOutput.name());
             let path = self.options.task.path.as_deref();
             let is_prompted = self.model.text_tools();
-            let said = if is_prompted { prompted::correction(&problem, named, path) } else { problem.clone() };
+            let mut said = if is_prompted { prompted::correction(&problem, named, path) } else { problem.clone() };
+            if is_prompted && !is_answer && self.said.unread < MOST_UNREAD {
+                self.said.unread += 1;
+                said = of_unread(&said);
+            } else {
+                self.transcript.turn(turn.message, Vec::new());
+            }
             self.transcript.say(said);
             self.said.sent_back |= is_answer;
             return Ok(if is_answer { TurnOutcome::Misfit(problem) } else { TurnOutcome::Continue });
@@ -418,8 +429,7 @@ impl<'a> Agent<'a> {
         }
     }
 
-    /// Says what is wrong with a turn of which no call can be read. The turn is left out of the conversation: a small model
-    /// that sees its own malformed calls writes them again.
+    /// Says what is wrong with a turn of which no call can be read, and which is left out of the conversation.
     fn correction_of_unread(&mut self, message: &AssistantMessage) -> Option<String> {
         let unread = |call: &ToolCall| {
             let is_answer = call.name == ToolId::StructuredOutput.name();
@@ -434,7 +444,7 @@ impl<'a> Agent<'a> {
         self.said.unread += 1;
         let tool = self.tools.exact(&call.name);
         let correction = prompted::correction(problem, tool, self.options.task.path.as_deref());
-        Some(format!("Your reply had a call that cannot be read: {correction}"))
+        Some(of_unread(&correction))
     }
 
     /// Says what is wrong with calls in tags that are not read; an answer that comes again as it was is one.

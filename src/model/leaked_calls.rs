@@ -158,6 +158,10 @@ pub(super) fn read(text: &str, tools: &ToolSet, mode: TextTools, was_cut: bool) 
     if found.calls.is_empty() {
         return None;
     }
+    if prompted {
+        // Small models write the same call twice; the second one would change what the first one made.
+        found.calls.dedup_by(|call, before| call.name == before.name && call.arguments == before.arguments);
+    }
     push_between(&mut found, &text[kept..]);
     Some(found)
 }
@@ -349,6 +353,15 @@ mod tests {
     }
 
     #[test]
+    fn what_a_prompted_model_calls_twice_in_a_row_is_one_call() {
+        let call =
+            |name: &str| format!("<function=read_file>\n<parameter=file_path>\n{name}\n</parameter>\n</function>\n");
+        let text = [call("a"), call("a"), call("b"), call("a")].concat();
+        let count = |mode| super::read(&text, &tools(), mode, false).unwrap().calls.len();
+        assert_eq!((count(TextTools::Prompted), count(TextTools::Auto)), (3, 4));
+    }
+
+    #[test]
     fn a_second_value_without_a_name_is_where_to_look() {
         let spec = |name: &str, required: Value| ToolSpec {
             name: name.into(),
@@ -367,10 +380,12 @@ mod tests {
         // Which of two required values is which, is not guessed.
         assert!(matches!(read(json!(["pattern", "include"])), Arguments::Invalid { .. }));
         // A value may stand where its name should.
-        let text = "<function=search>\n<parameter=open</parameter>\n</function>";
         let tools = ToolSet::new([spec("search", json!(["pattern"]))].into());
-        let call = super::read(text, &tools, TextTools::Prompted, false).unwrap().calls.remove(0);
-        assert_eq!(call.arguments, Arguments::Object(json!({"pattern": "open"}).as_object().unwrap().clone()));
+        for value in ["<parameter=open</parameter>", "<parameter=\"open\"/>"] {
+            let text = format!("<function=search>\n{value}\n</function>");
+            let call = super::read(&text, &tools, TextTools::Prompted, false).unwrap().calls.remove(0);
+            assert_eq!(call.arguments, Arguments::Object(json!({"pattern": "open"}).as_object().unwrap().clone()));
+        }
         // Each value may have its name before it, in a tag of its own.
         let text = "<function=search>\n<parameter>include</parameter>\n<parameter>*.csv</parameter>\n\
                     <parameter>pattern</parameter>\n<parameter>open</parameter>\n</function>";

@@ -22,11 +22,17 @@ const LEAST: usize = 2048;
 /// The same for whole calls.
 const LEAST_CALLS: usize = 512;
 
+/// Bytes of a unit of words from which on not even a file has it again and again.
+const LONG_UNIT: usize = 128;
+
 /// How often a unit must have come again.
 const TIMES: usize = 3;
 
 /// What ends a call that is written as text.
 const END_OF_CALL: &str = "</function>";
+
+/// Bytes of a tag after which it does not end any more.
+const LONGEST_TAG: usize = 256;
 
 /// The longest token that is a word; beyond it is encoded data.
 const MAX_WORD: usize = 30;
@@ -120,6 +126,7 @@ impl Repetition {
         match (place, self.is_words()) {
             (Place::Code | Place::Data, _) if self.is_call() => LEAST_CALLS,
             (Place::Text, true) => LEAST,
+            (Place::Code, true) if self.period >= LONG_UNIT => LEAST,
             (Place::Text, false) | (Place::Code, true) => 16 << 10,
             (Place::Data, true) => 64 << 10,
             (Place::Code | Place::Data, false) => usize::MAX,
@@ -200,6 +207,13 @@ fn circle(text: &str, from: usize) -> Option<usize> {
     came.then_some(begin)
 }
 
+/// Tells whether a text ends within a tag that names a parameter and is longer than any name.
+fn has_endless_tag(text: &str) -> bool {
+    let from = text.floor_char_boundary(text.len().saturating_sub(16 * LONGEST_TAG));
+    let last = text[from..].rfind("\n<parameter").map(|at| &text[from + at + 1..]);
+    last.is_some_and(|tag| tag.len() > LONGEST_TAG && !tag.contains(['>', '\n']))
+}
+
 impl Watch {
     /// Begins the text anew.
     pub(super) fn restart_text(&mut self) {
@@ -226,6 +240,9 @@ impl Watch {
         self.looked = self.looked.max(all);
         // In a fence it may be an example.
         let in_tags = may_be_call.filter(|at| text[*at..].starts_with('<'));
+        if let Some(at) = in_tags.filter(|at| has_endless_tag(&text[*at..])) {
+            self.found.get_or_insert((Some(at), None));
+        }
         if let Some(at) = in_tags.filter(|_| text.trim_end().ends_with(END_OF_CALL)) {
             self.circle = self.circle.or_else(|| circle(text, at));
         }
@@ -301,6 +318,29 @@ mod tests {
         assert_eq!(cut(&call("a").repeat(3), Place::Data), None);
         let different: String = (0..60).map(|n| call(&format!("a{n}"))).collect();
         assert_eq!(cut(&different, Place::Data), None);
+    }
+
+    #[test]
+    fn a_tag_that_does_not_end_is_cut() {
+        let found = |text: &str| {
+            let mut watch = Watch { is_on: true, ..Watch::default() };
+            watch.text(text, 8, Some(8));
+            watch.found
+        };
+        let name = ".*".repeat(LONGEST_TAG);
+        assert_eq!(found(&format!("I look.\n<function=glob>\n<parameter=\"{name}")), Some((Some(8), None)));
+        for fine in [format!("<parameter=pattern>\n{name}"), format!("<parameter=pattern>{name}"), "x".repeat(2000)] {
+            assert_eq!(found(&format!("I look.\n<function=glob>\n{fine}")), None, "{}", &fine[..30]);
+        }
+    }
+
+    #[test]
+    fn long_units_of_words_repeat_in_no_file() {
+        let finding = "  {\n    \"path\": \"src/timer.rs\",\n    \"quote\": \"/// Counts time.\",\n    \
+                       \"message\": \"The comment should say that the timer counts time in milliseconds.\"\n  },\n";
+        let kept = cut(&finding.repeat(20), Place::Code);
+        assert!(kept.is_some_and(|kept| kept < 2 * finding.len()), "{kept:?}");
+        assert_eq!(cut(&finding.repeat(12), Place::Data), None);
     }
 
     #[test]

@@ -231,11 +231,13 @@ fn name_then_value<'a>(text: &'a str, at: usize, properties: &Map<String, Value>
     Some((key, bare_value(value), text.len() - rest.len()))
 }
 
-/// Reads `<parameter=VALUE</parameter>`; returns the value and the end of it.
+/// Reads `<parameter=VALUE</parameter>` or `<parameter="VALUE"/>`; returns the value and the end of it.
 fn value_for_name(text: &str, at: usize) -> Option<(&str, usize)> {
     let rest = text[at..].strip_prefix("<parameter=")?;
-    let value = rest.lines().next()?.split_once("</parameter>")?.0;
-    let end = text.len() - rest.len() + value.len() + "</parameter>".len();
+    let line = rest.lines().next()?;
+    let of_tag = || Some((line.strip_suffix("/>").filter(|value| value.ends_with('"'))?, "/>"));
+    let (value, closing) = line.split_once("</parameter>").map(|(value, _)| (value, "</parameter>")).or_else(of_tag)?;
+    let end = text.len() - rest.len() + value.len() + closing.len();
     (!value.is_empty() && !value.contains(['<', '>', '='])).then_some((value.trim_matches('"'), end))
 }
 

@@ -131,6 +131,11 @@ const NOTES: &[(&[&str], Note)] = &[
                    alone, replace_all true.",
         },
     ),
+    // They correct a few of them.
+    (
+        &["spelling", "typos", "misspelt", "misspelled"],
+        Note { tool: ToolId::Edit, text: "Correct each wrong word with a call of its own." },
+    ),
     // They write the comment and leave out what it is about.
     (
         &[
@@ -163,6 +168,14 @@ const NOTES: &[(&[&str], Note)] = &[
             "new file",
         ],
         Note { tool: ToolId::WriteFile, text: "To make a new file call write_file." },
+    ),
+    // They write the whole file, and other parts of it are gone or changed.
+    (
+        &["change the", "replace the", "set the"],
+        Note {
+            tool: ToolId::Edit,
+            text: "To change a part call edit: old_string is the part as it stands, new_string what it is to be.",
+        },
     ),
 ];
 
@@ -249,6 +262,8 @@ mod tests {
             ("Rename the function a to b in x.py.", "old name alone"),
             ("Write a doc comment for `mean`.", "stands before"),
             ("Create an .editorconfig for two spaces.", "write_file"),
+            ("Correct the typos in a.md.", "Correct each wrong word"),
+            ("Change the heading A to B.", "the part as it stands"),
         ] {
             let note = note(task).unwrap();
             assert!(note.text.contains(call) && !note.counts(), "{task}");

@@ -70,8 +70,41 @@ pub fn first_search(task: &str, files: &[&str]) -> Option<FirstSearch> {
     if !asks(task) && !task.to_lowercase().starts_with("count the ") {
         return None;
     }
-    counted(task, files).or_else(|| about_a_name(task))
+    counted(task, files).or_else(|| lines_with(task, files)).or_else(|| about_a_name(task))
 }
+
+/// `How many lines contain TODO in the folder src?`
+fn lines_with(task: &str, files: &[&str]) -> Option<FirstSearch> {
+    let place = place(task, files);
+    let is_known = |part: &str| {
+        let place = place.as_deref().unwrap_or_default();
+        let mut words = part.split(|c: char| c.is_whitespace() || ",:;!?.".contains(c)).filter(|word| !word.is_empty());
+        // A dot inside of a name separates nothing.
+        part.replace(place, " ").trim().is_empty()
+            || words
+                .all(|word| PLAIN.split_whitespace().any(|plain| plain == word.to_lowercase()) || place.contains(word))
+    };
+    let rest = BEGIN_LINES.iter().find_map(|begin| task.strip_prefix(begin))?;
+    let (before, rest) = [" contain ", " contains ", " containing ", " have ", " with "]
+        .iter()
+        .find_map(|verb| rest.split_once(verb))?;
+    let said = ["the word ", "the text ", "the string "].iter().find_map(|words| rest.strip_prefix(words));
+    let rest = said.unwrap_or(rest);
+    let (text, behind) = match rest.chars().next().filter(|first| "\"'`".contains(*first)) {
+        Some(quote) => rest[1..].split_once(quote)?,
+        None => {
+            let (text, behind) =
+                rest.split_at(rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len()));
+            let is_mark = text.len() > 1 && !text.contains(|c: char| c.is_ascii_lowercase());
+            (said.is_some() || is_mark).then_some((text, behind))?
+        }
+    };
+    let is_plain = !text.trim().is_empty() && is_known(before) && is_known(behind);
+    is_plain.then(|| FirstSearch { pattern: regex::escape(text), place, include: None })
+}
+
+/// How a task begins that asks for a number of lines.
+const BEGIN_LINES: [&str; 3] = ["How many lines", "Count the lines", "Count how many lines"];
 
 /// `How many functions are defined in the Python files?`
 fn counted(task: &str, files: &[&str]) -> Option<FirstSearch> {
@@ -190,6 +223,27 @@ mod tests {
         assert_eq!(search.place.as_deref(), Some("pkg/b.py"));
         let search = first_search("Count the tests in the folder pkg. Answer with the number.", &FILES).unwrap();
         assert_eq!((search.pattern.as_str(), search.place.as_deref()), (r"^\s*(async )?def test", Some("pkg")));
+    }
+
+    #[test]
+    fn lines_with_a_text_are_searched_for_it() {
+        for (task, text, place) in [
+            ("How many lines contain TODO in the folder pkg? Answer with the number only.", "TODO", Some("pkg")),
+            ("How many lines of web/x.js contain `a.b`?", r"a\.b", Some("web/x.js")),
+            ("How many lines in this project contain the word old?", "old", None),
+            ("Count the lines with \"x = 1\" in README.md.", "x = 1", Some("README.md")),
+        ] {
+            let search = first_search(task, &FILES).unwrap_or_else(|| panic!("{task}"));
+            assert_eq!((search.pattern.as_str(), search.place.as_deref()), (text, place), "{task}");
+        }
+        for task in [
+            "How many lines contain a comment?",
+            "How many lines contain TODO and FIXME?",
+            "How many lines contain TODO but no name?",
+            "How many empty lines contain TODO?",
+        ] {
+            assert_eq!(pattern(task), None, "{task}");
+        }
     }
 
     #[test]

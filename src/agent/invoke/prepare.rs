@@ -8,6 +8,7 @@ use super::{CallState, Invoker, Prepared, TurnContext};
 use crate::agent::denials::{denial, denied, deny};
 use crate::agent::ending::{Stopped, exceeded, stopped};
 use crate::agent::limits::{Account, Exceeded};
+use crate::agent::loop_guard::SEEN;
 use crate::change::diff;
 use crate::event::{DecisionRecord, Event, PermissionDenial};
 use crate::exit::Exit;
@@ -95,6 +96,9 @@ impl Invoker<'_> {
                 Some("try a larger model, or a prompt that names files and the steps"),
             );
             return Err(Refused { error, ends: Some(ends) });
+        }
+        if self.context.text_tools && self.guard.was_seen() && ToolId::named(name).is_some_and(ToolId::only_reads) {
+            return Err(ToolError::failed(SEEN).into());
         }
         self.offer.toolbox.parse(name, arguments).map_err(|error| {
             let message = self.in_shape(error.message, call, name);
