@@ -79,6 +79,46 @@ fn what_commands_and_earlier_checks_leave_in_the_home_helps_no_check() {
 }
 
 #[test]
+fn a_check_judges_the_change_and_nothing_beside_it() {
+    let check = "test ! -e test && test ! -e pipe && ! git diff --quiet && test ! -e running\n";
+    let run = |command: &str| call("run_shell_command", json!({"command": command}));
+    let background = call(
+        "run_shell_command",
+        json!({"command": "while sleep 0.01; do touch running; done", "is_background": true}),
+    );
+    let project =
+        Project::new().file("a.txt", "one\n").file("check.sh", check).file(".gitignore", "running\n").git().model([
+            edit("one", "two"),
+            run("mkdir test; mkfifo pipe; git add a.txt; git commit -qm two; git branch -f other"),
+            background,
+            run("rm -f running"),
+            say("done"),
+        ]);
+    let outcome = project.run(&["--yolo", "--apply", "--verify", "rm -f running", "--verify", "sh check.sh", "go"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(project.read("a.txt"), "two\n");
+}
+
+#[test]
+fn what_a_check_changes_is_said_and_not_kept() {
+    let check = "echo four >a.txt; echo x >new.txt\n";
+    let replies = || [edit("one", "three"), say("done")];
+    let project = Project::new().file("a.txt", "one\n").file("check.sh", check).git();
+    let project = project.model(replies().into_iter().chain(replies()));
+    let checks = ["--apply", "--verify", "sh check.sh", "--verify", CHECK, "go"];
+    // A warning of the run is an error as well.
+    let outcome = project.run(&[&["--strict"], &checks[..]].concat());
+    assert_eq!((outcome.code, outcome.result["error"]["code"].as_str()), (1, Some("strict")), "{}", outcome.stderr);
+    assert_eq!(project.read("a.txt"), "one\n");
+    let outcome = project.run(&checks);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(project.read("a.txt"), "three\n");
+    assert!(!project.root().join("new.txt").exists());
+    let warnings = outcome.result["warnings"].to_string();
+    assert!(warnings.contains("the check `sh check.sh` changed a.txt: this is not kept"), "{warnings}");
+}
+
+#[test]
 fn a_check_that_cannot_be_understood_is_a_usage_error_before_any_request() {
     let project = Project::new().file("a.txt", "one\n").git().model([say("x")]);
     let outcome = project.run(&["--verify", "eval $(cat a.txt)", "x"]);

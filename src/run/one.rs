@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::agent::Stopped;
 use crate::cli::RunArgs;
-use crate::event::{Event, RunFinished};
+use crate::event::{Event, RunError, RunFinished};
 use crate::exit::Exit;
 use crate::git::Whole;
 use crate::telemetry::Telemetry;
@@ -93,10 +93,26 @@ fn reported(shared: &Shared, arguments: &RunArgs, begun: &Begun<'_>) -> Result<O
     }))
 }
 
+/// Says that a warning of the run counts as an error.
+fn strict(warning: &str) -> RunError {
+    RunError {
+        code: "strict".into(),
+        message: format!("a warning counts as an error: {warning}"),
+        hint: Some("correct its cause, or leave out --strict".into()),
+        ..RunError::default()
+    }
+}
+
 /// Delivers what the conversation has staged, or says why not.
 async fn ended(setup: &Setup, stage: &Stage, emitter: &Emitter, held: Result<Answer, Failure>) -> RunFinished {
+    // What is delivered is what the last check saw.
+    stage.end_background().await;
     match held {
-        Ok(_) if stage.runner.is_out_of_hand() => RunFinished::failed(Exit::Failed, out_of_hand()),
+        Ok(_) if setup.input.strict && emitter.first_warning().is_some() => {
+            let error = strict(&emitter.first_warning().unwrap_or_default());
+            RunFinished::failed(Exit::Failed, error)
+        }
+        Ok(_) if stage.is_out_of_hand() => RunFinished::failed(Exit::Failed, out_of_hand()),
         Ok(answer) => {
             let tree = stage.tree_of_commands().await;
             let _whole = Whole::begin();

@@ -267,6 +267,18 @@ impl Folder {
         Ok(rustix::fs::chmodat(&self.descriptor, name, mode, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
+    /// Gives what is at a name a mode, also if it is closed to us; no link is followed. For trees of our own.
+    pub fn open_to(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+        self.change_mode(name, as_mode(mode))
+    }
+
+    /// Gives a file the time of now.
+    pub fn touch(&self, name: &OsStr) -> io::Result<()> {
+        let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
+        let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
+        Ok(rustix::fs::utimensat(&self.descriptor, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
     /// Moves a directory out of another one into this one, under a free name, which is returned.
     fn take_from(&self, folder: &Folder, name: &OsStr, number: &mut u64) -> io::Result<OsString> {
         loop {

@@ -52,13 +52,9 @@ impl FailingCheck {
 
     /// Returns exit code and output if it ran and failed. It leaves nothing in the change.
     async fn fails(&self, environment: &CheckEnvironment<'_>) -> Option<(i32, String)> {
-        let workspace = environment.place.workspace;
-        let staged = workspace.changes();
         let mut variables = Variables::default();
         variables.0.insert("PYTHONDONTWRITEBYTECODE".into(), "1".into());
-        let done = environment.perform(&self.action, environment.runner, TIMEOUT, &variables).await;
-        workspace.take_back(staged);
-        let _of_the_check = workspace.take_refusals();
+        let (done, _) = environment.perform_check(&self.action, environment.runner, TIMEOUT, &variables).await;
         let code = done.exit_code.filter(|code| *code != 0 && !is_missing(*code, &done))?;
         let tail = verify::tail(&done.output, &environment.runner.seen_root());
         Some((code, verify::middle_cut(&tail, SHOWN).trim_end().to_owned()))

@@ -1,5 +1,6 @@
 //! Holds what a run changes, whatever its ending.
 
+use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -82,7 +83,7 @@ impl Stage {
                 format!("mode or time of {} changed while commands ran, outside the delivery", path.display()),
                 "isolation tier T2 does not protect modes and times; run `qwen sandbox doctor` to see how to get T3",
             )
-        } else if self.runner.is_out_of_hand() {
+        } else if self.is_out_of_hand() {
             out_of_hand()
         } else {
             return;
@@ -96,10 +97,19 @@ impl Stage {
     /// Ends servers and commands in the background: nothing outlives the run.
     pub async fn end_commands(&self) {
         self.servers.close().await;
-        self.runner.end().await;
-        if let Some(base) = &self.base {
-            base.end().await;
+        self.end_background().await;
+    }
+
+    /// Ends commands in the background.
+    pub async fn end_background(&self) {
+        for runner in iter::once(&self.runner).chain(&self.base) {
+            runner.end().await;
         }
+    }
+
+    /// Tells whether a command may still run, because the helper that ends it was killed.
+    pub fn is_out_of_hand(&self) -> bool {
+        iter::once(&self.runner).chain(&self.base).any(Runner::is_out_of_hand)
     }
 
     /// Returns the tree in which commands worked, where their ignored files are delivered: from here on none of them runs.

@@ -44,6 +44,8 @@ struct State {
     secrets: Option<Arc<Secrets>>,
     streamed: Streamed,
     telemetry: Option<Telemetry>,
+    /// The first warning of the run.
+    warning: Option<String>,
 }
 
 impl Emitter {
@@ -57,6 +59,7 @@ impl Emitter {
             secrets: None,
             streamed: Streamed::default(),
             telemetry: None,
+            warning: None,
         };
         Emitter { state: Mutex::new(state) }
     }
@@ -71,12 +74,18 @@ impl Emitter {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).telemetry = Some(telemetry);
     }
 
+    /// Returns the first warning of the run.
+    pub fn first_warning(&self) -> Option<String> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).warning.clone()
+    }
+
     /// Passes one event on.
     pub fn emit(&self, event: Event) {
         // An outlet that panicked must not suppress the ending of the run.
         let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         state.last = Instant::now();
         match &event {
+            Event::Warning { message } => drop(state.warning.get_or_insert_with(|| message.clone())),
             Event::TurnStarted { turn, .. } => state.waiting_for = format!("the model, turn {turn}"),
             Event::Assistant(assistant) => {
                 let calls = assistant.calls.iter().map(|call| (assistant.turn, call.id.clone(), call.name.clone()));

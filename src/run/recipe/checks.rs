@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::agent::invoke::PolicyCheck;
 use crate::base::trace::Trace;
 use crate::bounded;
-use crate::change::Entry;
 use crate::change::diff::text_of;
+use crate::change::{Change, Entry};
 use crate::event::{Event, VerifyOutcome};
 use crate::git::repository::Repository;
 use crate::path::RelPath;
@@ -379,18 +379,46 @@ impl CheckEnvironment<'_> {
         context.as_ref().map(Variables::traced).unwrap_or_default()
     }
 
-    /// Performs an action: settings that the model's commands, or others of the operator, have left in the home count for
-    /// none. What it printed is masked as a whole, before a part of it is shown.
+    /// Performs an action on the staged change: what the model's commands, or others of the operator, have left beside it
+    /// or in the home counts for none. What it printed is masked as a whole, before a part of it is shown.
     pub async fn perform(&self, action: &Action, runner: &Runner, timeout: Duration, variables: &Variables) -> Done {
+        let not_run = |output: String| Done { exit_code: None, output, timed_out: false };
         let _home = match runner.empty_home() {
             Ok(home) => home,
-            Err(error) => {
-                let output = format!("cannot make an empty home directory for the command: {error}");
-                return Done { exit_code: None, output, timed_out: false };
-            }
+            Err(error) => return not_run(format!("cannot make an empty home directory for the command: {error}")),
         };
+        if let Err(error) = runner.before_check().await {
+            return not_run(error.message);
+        }
         let done = action.perform(runner, &self.place, timeout, variables).await;
+        if let Err(error) = runner.after_check().await {
+            return not_run(error.message);
+        }
         Done { output: self.place.workspace.masked(done.output), ..done }
+    }
+
+    /// Performs an action that judges the staged change, and keeps nothing of what it writes. Returns also which files it
+    /// changed or removed that were there.
+    pub async fn perform_check(
+        &self,
+        action: &Action,
+        runner: &Runner,
+        timeout: Duration,
+        variables: &Variables,
+    ) -> (Done, Vec<RelPath>) {
+        let workspace = runner.workspace();
+        let staged = workspace.changes();
+        let done = self.perform(action, runner, timeout, variables).await;
+        let after = workspace.changes();
+        workspace.take_back(staged.clone());
+        let _of_the_check = workspace.take_refusals();
+        let was_there = |path: &RelPath, change: &Change| match staged.get(path) {
+            Some(earlier) => earlier.after != Entry::Absent && earlier.after != change.after,
+            None => change.before != Entry::Absent,
+        };
+        let changed = after.iter().filter(|(path, change)| was_there(path, change)).map(|(path, _)| path.clone());
+        let unchanged_again = staged.iter().filter(|(path, _)| after.get(path).is_none()).map(|(path, _)| path.clone());
+        (done, changed.chain(unchanged_again).collect())
     }
 
     /// Reports how a command ended that began at this time.

@@ -1,12 +1,24 @@
 //! Judges what the model left after an attempt: commands finish it, then guards and checks say what they think of it.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use crate::event::Event;
+use crate::path::RelPath;
 use crate::run::recipe::checks::{Check, CheckEnvironment};
 use crate::run::recipe::finishing::Finishing;
 use crate::verify::guards::Guards;
 use crate::verify::{CheckResult, Failed};
+
+/// The files that are named which a check has changed.
+const NAMED: usize = 3;
+
+/// Says that a check changed files, in vain.
+fn not_kept(check: &str, changed: &[RelPath]) -> String {
+    let mut names: Vec<String> = changed.iter().take(NAMED).map(ToString::to_string).collect();
+    names.extend((changed.len() > NAMED).then(|| format!("{} more", changed.len() - NAMED)));
+    format!("the check `{check}` changed {}: this is not kept; a finishing command may change files", names.join(", "))
+}
 
 /// The guards and checks of a run, and how many attempts the model has.
 #[derive(Default)]
@@ -24,13 +36,15 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Judges the staged state after an attempt: the guards, then the checks in order up to the first that fails.
+    /// Judges the staged state after an attempt: the guards, then the checks in order up to the first that fails. Nothing
+    /// that the model has started runs meanwhile.
     pub async fn judge(
         &self,
         check_environment: &CheckEnvironment<'_>,
         attempt: u32,
         emit: &(dyn Fn(Event) + Send + Sync),
     ) -> Option<Failed> {
+        check_environment.runner.end().await;
         if let Some(failed) = self.finishing.run(check_environment, (attempt, self.attempts), emit).await {
             return Some(failed);
         }
@@ -49,6 +63,7 @@ impl Verification {
         attempt: u32,
         emit: &(dyn Fn(Event) + Send + Sync),
     ) -> Option<CheckResult> {
+        let mut told = BTreeSet::new();
         for check in &self.checks {
             let started = Instant::now();
             let runner = if check.on_base {
@@ -61,7 +76,10 @@ impl Verification {
             let mut result = CheckResult::default();
             for _ in 0..check.repeat {
                 let timeout = check.timeout.unwrap_or(check_environment.timeout);
-                let done = check_environment.perform(&check.action, runner, timeout, &variables).await;
+                let (done, changed) = check_environment.perform_check(&check.action, runner, timeout, &variables).await;
+                if !changed.is_empty() && told.insert(&check.name) {
+                    emit(Event::Warning { message: not_kept(&check.name, &changed) });
+                }
                 result = CheckResult {
                     name: check.name.clone(),
                     command: check.command.clone(),

@@ -122,6 +122,11 @@ impl Runner {
         self.private.path().parent()
     }
 
+    /// Returns the files that commands see.
+    pub fn workspace(&self) -> &Workspace {
+        &self.options.workspace
+    }
+
     fn repository(&self) -> Option<&Repository> {
         self.options.checkout.repository.as_ref()
     }
@@ -166,6 +171,29 @@ impl Runner {
     /// Gives commands an empty home until what it returns is dropped; nothing is to give before the first one.
     pub fn empty_home(&self) -> std::io::Result<Option<EmptyHome>> {
         self.sandbox.get().map(Sandbox::empty_home).transpose()
+    }
+
+    /// Lets the next command judge the staged change alone: what other commands have left beside it is removed, and git's
+    /// directory is as the repository has it. [`Runner::after_check`] ends that.
+    pub async fn before_check(&self) -> Result<(), ToolError> {
+        let mut slot = self.command_tree.lock().await;
+        let Some(command_tree) = slot.as_mut() else { return Ok(()) };
+        command_tree.drop_leftovers(&self.options.workspace.changes()).map_err(no_tree)?;
+        command_tree
+            .lend_git(self.repository(), self.objects_at())
+            .map_err(|error| ToolError::failed(format!("cannot make git's directory for the command: {error}")))
+    }
+
+    /// Gives the other commands the directory of git back that they had.
+    pub async fn after_check(&self) -> Result<(), ToolError> {
+        let mut slot = self.command_tree.lock().await;
+        let taken = slot.as_mut().map_or(Ok(()), CommandTree::take_git_back);
+        taken.map_err(|error| ToolError::failed(format!("cannot put git's directory back: {error}")))
+    }
+
+    /// Returns where commands see the repository's objects, if that is another place.
+    fn objects_at(&self) -> Option<&'static Path> {
+        (self.tier() == Tier::T3).then_some(Path::new(OBJECTS_AT))
     }
 
     /// Returns the tier of commands; T0 without a sandbox.
@@ -239,7 +267,7 @@ impl Runner {
                     may_read: &may_read,
                     copy_max: self.options.policy.copy_max(),
                     parent: Some(self.private.path()),
-                    objects_at: (self.tier() == Tier::T3).then_some(Path::new(OBJECTS_AT)),
+                    objects_at: self.objects_at(),
                     until,
                     layers,
                     ignored_outputs: self.options.ignored_outputs,

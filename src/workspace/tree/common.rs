@@ -38,6 +38,8 @@ pub(super) struct Common {
     pub(super) synced: BTreeMap<RelPath, Entry>,
     pub(super) rules: Source,
     pub(super) git: Option<Scratch>,
+    /// That of the other commands, while a check has one of its own.
+    pub(super) git_aside: Option<Scratch>,
     /// The private directory, which is removed with this.
     pub(super) directory: Temporary,
 }

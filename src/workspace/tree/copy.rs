@@ -49,6 +49,7 @@ impl CopyTree {
             synced: BTreeMap::new(),
             rules: Source::of_tree(project, &root),
             git,
+            git_aside: None,
             directory,
             root,
         };

@@ -12,6 +12,7 @@ mod copy;
 mod copying;
 mod git;
 pub(super) mod layer;
+mod leftovers;
 mod options;
 mod outputs;
 mod overlay;

@@ -82,6 +82,7 @@ impl OverlayTree {
             synced: BTreeMap::new(),
             rules: Source::of_layer(project, Arc::clone(&layer)),
             git,
+            git_aside: None,
             directory,
         };
         let repository = options.repository.cloned();
