@@ -156,6 +156,7 @@ impl Sandbox {
             },
             view,
             guarded: vec![own, -rustix::process::getpgrp().as_raw_nonzero().get()],
+            threads: own_threads(),
         }
     }
 
@@ -222,6 +223,13 @@ impl Sandbox {
                 .collect(),
         }
     }
+}
+
+/// Returns the lowest and the highest number of this process's threads.
+fn own_threads() -> Option<(i32, i32)> {
+    let listed = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let numbers: Vec<i32> = listed.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect();
+    Some((*numbers.iter().min()?, *numbers.iter().max()?))
 }
 
 fn argv_of(plan: &CommandPlan) -> Vec<String> {

@@ -241,6 +241,7 @@ fn rules(permissions: &Permissions, is_scoped: bool) -> Result<Rules, BackendErr
         }
     }
     if permissions.tier < Tier::T3 && !is_scoped {
+        guard_threads(&mut rules, permissions)?;
         // A directory of /proc gets hold of a process as well.
         rules.insert(libc::SYS_pidfd_send_signal, Vec::new());
         for (call, requests) in [(libc::SYS_fcntl, FCNTL_SIGNALS), (libc::SYS_ioctl, IOCTL_SIGNALS)] {
@@ -264,6 +265,17 @@ fn rules(permissions: &Permissions, is_scoped: bool) -> Result<Rules, BackendErr
     }
     add_sockets(&mut rules, permissions, is_scoped)?;
     Ok(rules)
+}
+
+/// Keeps signals from the threads of this program. What commands start has later numbers; one rule for each thread would be
+/// longer than the kernel allows.
+fn guard_threads(rules: &mut Rules, permissions: &Permissions) -> Result<(), BackendError> {
+    let Some((first, last)) = permissions.threads else { return Ok(()) };
+    let [first, last] = [first, last].map(|thread| u64::from(thread.unsigned_abs()));
+    SIGNALS.iter().try_for_each(|call| {
+        let range = vec![compare(0, SeccompCmpOp::Ge, first)?, compare(0, SeccompCmpOp::Le, last)?];
+        add(rules, *call, range)
+    })
 }
 
 /// Below T3 no socket at all, or with an open network Internet sockets only: a local socket may lead out of any
@@ -335,6 +347,7 @@ pub(super) fn try_it() -> Result<(), String> {
         kept: Kept::Nothing,
         view: None,
         guarded: Vec::new(),
+        threads: None,
     };
     confine(&permissions, false)
 }
@@ -357,6 +370,7 @@ mod tests {
                     kept: Kept::Attributes,
                     view: None,
                     guarded: vec![1000, 2000, -500],
+                    threads: Some((1000, 1040)),
                 };
                 let rules = with_x32(rules(&permissions, false).unwrap());
                 let architecture = std::env::consts::ARCH.try_into().unwrap();

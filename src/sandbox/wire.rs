@@ -62,6 +62,8 @@ pub(super) struct Permissions {
     pub(super) view: Option<View>,
     /// This program's processes, which commands must not be able to signal.
     pub(super) guarded: Vec<i32>,
+    /// The lowest and the highest number of its threads: to kill one ends all of it.
+    pub(super) threads: Option<(i32, i32)>,
 }
 
 /// What programs must not change of the files of their user.

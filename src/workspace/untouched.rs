@@ -72,10 +72,15 @@ impl Untouched {
         Untouched { root: root.to_path_buf(), except, objects, files }
     }
 
-    /// Tells whether git has set a new time on one of its objects, and nothing else is new of it.
+    /// Tells whether git has set a new time on one of its objects, or on the shared part of an index, and nothing else is
+    /// new of it.
     fn is_needed_again(&self, path: &Path, now: &Seen, before: &Seen) -> bool {
         let is_object = self.objects.as_ref().is_some_and(|objects| path.starts_with(objects));
-        matches!((now, before), (Seen::File(now), Seen::File(before)) if is_object && now.is_only_later(before))
+        let is_index = || {
+            let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+            name.starts_with(b"sharedindex.") && path.components().any(|part| part.as_os_str() == ".git")
+        };
+        matches!((now, before), (Seen::File(now), Seen::File(before)) if now.is_only_later(before) && (is_object || is_index()))
     }
 
     /// Returns the first path that changed; `None` if nothing did.
@@ -161,6 +166,13 @@ mod tests {
         let (of_git, of_another) = (remember("objects"), remember("other"));
         set(now);
         assert_eq!((found(&of_git), found(&of_another)), ((None, None), is_changed.clone()));
+        let index = root.join(".git/sharedindex.1");
+        std::fs::create_dir(root.join(".git")).unwrap();
+        std::fs::write(&index, "1").unwrap();
+        let with_index = Untouched::remember(root, Vec::new(), None);
+        std::fs::File::open(&index).unwrap().set_modified(now + std::time::Duration::from_mins(1)).unwrap();
+        assert_eq!(found(&with_index), (None, None));
+        std::fs::remove_dir_all(root.join(".git")).unwrap();
         let of_git = remember("objects");
         set(old);
         assert_eq!(found(&of_git), is_changed);
