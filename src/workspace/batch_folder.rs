@@ -46,6 +46,12 @@ pub enum FolderError {
         /// Why.
         cause: io::Error,
     },
+    /// It holds somebody's files.
+    #[error("{path} is not empty, and has no batch.json of an earlier batch")]
+    Foreign {
+        /// The directory.
+        path: String,
+    },
     /// `batch.json` is not one.
     #[error("{path} is not valid: {why}")]
     Batch {
@@ -67,7 +73,7 @@ pub enum FolderError {
 impl CliError for FolderError {
     fn exit(&self) -> Exit {
         match self {
-            FolderError::Busy { .. } => Exit::Conflict,
+            FolderError::Busy { .. } | FolderError::Foreign { .. } => Exit::Conflict,
             FolderError::Io { .. } => Exit::Failed,
             FolderError::Batch { .. } | FolderError::Journal { .. } => Exit::Input,
         }
@@ -77,20 +83,49 @@ impl CliError for FolderError {
         Some(Cow::Borrowed(match self {
             FolderError::Busy { .. } => "wait for its end, or name another directory",
             FolderError::Io { .. } => "name a directory that you can write to, on a disk that is not full",
+            FolderError::Foreign { .. } => "name a new directory, or an empty one",
             FolderError::Batch { .. } => "name the directory of a batch, or a new one",
             FolderError::Journal { .. } => "correct or remove the line; what it says is run again",
         }))
     }
 }
 
+/// Tells whether a directory is missing, empty, that of a batch, or has nothing but such directories (of shards).
+fn is_ours(path: &Path) -> io::Result<bool> {
+    let has_batch = |path: &Path| path.join(files::BATCH).symlink_metadata().is_ok();
+    let entries = match std::fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        entries => entries?.collect::<io::Result<Vec<_>>>()?,
+    };
+    Ok(has_batch(path) || entries.iter().all(|entry| has_batch(&entry.path())))
+}
+
+/// Reads `batch.json`; `None` if it is empty.
+fn read_batch(mut file: &File, path: &Path) -> Result<Option<Batch>, FolderError> {
+    let mut bytes = Vec::new();
+    let path = || path.display().to_string();
+    let read = file.rewind().and_then(|()| file.take(bounded::CONFIG).read_to_end(&mut bytes));
+    read.map_err(|cause| FolderError::Io { path: path(), cause })?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|error| FolderError::Batch { path: path(), why: error.to_string() })
+}
+
 impl BatchFolder {
-    /// Opens a directory, which is made if it is missing, and locks it. `holder` names this process to others.
+    /// Opens a directory, which is made if it is missing, and locks it. `holder` names this process to others. One with files
+    /// of somebody else is left as it is.
     pub fn open(path: &Path, holder: &str) -> Result<BatchFolder, FolderError> {
         let failed = |path: &Path| {
             let path = path.display().to_string();
             move |cause| FolderError::Io { path, cause }
         };
         let of_items = path.join(files::OF_ITEMS);
+        if !is_ours(path).map_err(failed(path))? {
+            return Err(FolderError::Foreign { path: path.display().to_string() });
+        }
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed(path))?;
         let lock_path = path.join(files::BATCH);
         let lock = open(&lock_path).map_err(failed(&lock_path))?;
@@ -103,6 +138,8 @@ impl BatchFolder {
             }
             Err(std::fs::TryLockError::Error(cause)) => return Err(failed(&lock_path)(cause)),
         }
+        // A file of this name that is somebody else's stays, with everything beside it.
+        read_batch(&lock, &lock_path)?;
         match std::fs::DirBuilder::new().mode(0o700).create(&of_items) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(&of_items)(error)),
             Ok(()) | Err(_) => {}
@@ -115,8 +152,12 @@ impl BatchFolder {
         let folder = BatchFolder { path: path.to_owned(), lock, journal };
         // What is in it is nobody's change.
         folder.replace(HOLDER, holder.as_bytes())?;
-        folder.replace(".gitignore", b"*\n")?;
-        Ok(folder)
+        let ignored = path.join(".gitignore");
+        match OpenOptions::new().write(true).create_new(true).open(&ignored).and_then(|mut file| file.write_all(b"*\n"))
+        {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(&ignored)(error)),
+            Ok(()) | Err(_) => Ok(folder),
+        }
     }
 
     /// Returns the directory.
@@ -126,15 +167,7 @@ impl BatchFolder {
 
     /// Returns the batch that the directory belongs to; `None` if it is new.
     pub fn batch(&self) -> Result<Option<Batch>, FolderError> {
-        let mut bytes = Vec::new();
-        let mut file = &self.lock;
-        let read = file.rewind().and_then(|()| file.take(bounded::CONFIG).read_to_end(&mut bytes));
-        read.map_err(|cause| self.failed(files::BATCH, cause))?;
-        if bytes.is_empty() {
-            return Ok(None);
-        }
-        let path = self.path.join(files::BATCH).display().to_string();
-        serde_json::from_slice(&bytes).map(Some).map_err(|error| FolderError::Batch { path, why: error.to_string() })
+        read_batch(&self.lock, &self.path.join(files::BATCH))
     }
 
     /// Writes `batch.json`, in the place of what it held.
@@ -318,6 +351,24 @@ mod tests {
         assert!(error.to_string().ends_with("out is in use by host a, process 7"), "{error}");
         drop(folder);
         assert!(BatchFolder::open(&path, "host b, process 8").is_ok());
+    }
+
+    #[test]
+    fn a_directory_with_files_of_somebody_else_stays_as_it_is() {
+        for (name, content) in [(".gitignore", "big/"), ("notes", ""), ("batch.json", "{}"), ("batch.json", "mine")] {
+            let place = tempfile::tempdir().unwrap();
+            std::fs::write(place.path().join(name), content).unwrap();
+            BatchFolder::open(place.path(), "").unwrap_err();
+            let left: Vec<_> =
+                std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            assert_eq!(left, [name]);
+            assert_eq!(std::fs::read_to_string(place.path().join(name)).unwrap(), content);
+        }
+        let place = tempfile::tempdir().unwrap();
+        drop(BatchFolder::open(place.path(), "").unwrap());
+        std::fs::write(place.path().join(".gitignore"), "own").unwrap();
+        drop(BatchFolder::open(place.path(), "").unwrap());
+        assert_eq!(std::fs::read_to_string(place.path().join(".gitignore")).unwrap(), "own");
     }
 
     #[test]
