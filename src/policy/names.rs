@@ -29,6 +29,25 @@ pub(crate) fn is_harmless_setting(name: &str, value: &str) -> bool {
     named(HARMLESS, name) && keeps_charset(name, value)
 }
 
+/// Settings of git that change only how it prints; the values are names, numbers or `cat`.
+const DISPLAY: &str = "core.quotepath core.abbrev diff.noprefix diff.mnemonicprefix diff.context diff.colormoved log.date log.decorate \
+    log.abbrevcommit advice.statushints status.short status.branch status.showuntrackedfiles column.ui";
+
+/// Tells whether a setting that is given to git for one command (`core.pager=cat`) changes only how it prints.
+pub(crate) fn is_display_setting(setting: &str) -> bool {
+    let (name, value) = setting.split_once('=').unwrap_or((setting, "true"));
+    let name = name.to_ascii_lowercase();
+    let is_word = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let switches = named("false never always auto true", value);
+    match name.as_str() {
+        "core.pager" => value == "cat",
+        "core.fsmonitor" => value == "false",
+        _ if name == "color.ui" || name.starts_with("color.") && !name[6..].contains('.') => switches,
+        _ if name.starts_with("pager.") => value == "false",
+        _ => named(DISPLAY, &name) && is_word,
+    }
+}
+
 /// Values that switch something on or off, or choose how much a build optimises.
 const SWITCHES: &str =
     "on off true false yes no enabled disabled auto debug release relwithdebinfo minsizerel debugoptimized";

@@ -7,6 +7,7 @@ use super::table::{Call, Found, Style, Table};
 use super::word::Word;
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
+use crate::policy::names::is_display_setting;
 
 impl Call<'_> {
     /// Reads words into options and operands.
@@ -292,7 +293,10 @@ impl Call<'_> {
 
     fn option(&mut self, spec: &Spec, name: &str, value: Option<Word>) -> Result<(), Denial> {
         match spec.denied {
-            Denied::Always => {
+            Denied::Always
+                if spec.kind != 'K'
+                    || !value.as_ref().is_some_and(|value| value.literal && is_display_setting(&value.text)) =>
+            {
                 return Err(self.deny(format!("`{name}` (`{}`) runs programs or hides what is done", spec.names[0])));
             }
             Denied::Code if self.is_open() => {
@@ -305,7 +309,7 @@ impl Call<'_> {
             {
                 return Err(self.deny(format!("the option `{name}` is denied")));
             }
-            Denied::Strict | Denied::Usual | Denied::Code | Denied::Never => {}
+            Denied::Strict | Denied::Usual | Denied::Code | Denied::Never | Denied::Always => {}
         }
         if let Some(value) = &value {
             self.given(spec, name, value)?;

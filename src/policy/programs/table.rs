@@ -7,6 +7,7 @@ use super::word::{Stdin, Word};
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
+use crate::policy::names::base_name;
 use crate::policy::paths::PathRules;
 use crate::policy::{Facts, Policy};
 
@@ -214,7 +215,8 @@ pub(crate) struct Out {
 
 impl<'a> Call<'a> {
     pub(crate) fn new(cx: Context<'a>, words: &'a [Word], listed: &'a [Vec<String>]) -> Call<'a> {
-        let name = words.first().map(|word| word.text.clone()).unwrap_or_default();
+        // A program is judged the same by whatever path it is named.
+        let name = words.first().map(|word| base_name(&word.text).to_owned()).unwrap_or_default();
         Call {
             cx,
             words,

@@ -209,7 +209,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "ninja ninja-build samu",
-        options: "-C=E -j=D -k=D -l=D -n -v,--verbose --quiet --version -h,--help -d={stats|explain|keepdepfile} !-f=R !-t=P !-w=P",
+        options: "-C=E -j=D -k=D -l=D -n -v,--verbose --quiet --version -h,--help -d={stats|explain|keepdepfile} -t={targets|commands|deps|query|rules|compdb|graph|missingdeps} !-f=R !-w=P",
         special: Some(ninja),
         ..TASKS
     },

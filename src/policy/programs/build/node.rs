@@ -89,7 +89,7 @@ pub(super) const TABLES: &[Table] = &[
                 ..SCRIPT
             },
             Table { names: "exec", special: Some(installed), options: PNPM_RUN, ..LAUNCHER },
-            OTHER,
+            Table { options: concat!(npm_options!(), " ~-r,--recursive"), ..OTHER },
             Table { names: "*", operands: Operands::Raw, special: Some(script_or_tool), ..YARN },
         ],
         ..GROUP
@@ -178,7 +178,7 @@ pub(super) const TABLES: &[Table] = &[
         names: "node nodejs",
         options: "-c,--check --test --test-name-pattern=D --test-skip-pattern=D --test-only --test-reporter={spec|tap|dot|junit|lcov} --test-concurrency=D --test-timeout=D --test-shard=D \
             --experimental-test-coverage --test-coverage-* --enable-source-maps --trace-warnings --no-warnings --throw-deprecation --trace-deprecation --test-force-exit --experimental-strip-types --experimental-vm-modules --max-old-space-size=D \
-            !-r,--require=R !--import=R !--loader=R !--experimental-loader=R !-e,--eval=P !-p,--print=P !--env-file=R !--inspect=?P !--test-reporter-destination=W !-C,--conditions=P",
+            -r,--require={ts-node/register|ts-node/register/transpile-only|ts-node/register/files|tsx|tsx/cjs|esm|esbuild-register|@babel/register|@swc/register|@swc-node/register|source-map-support/register|tsconfig-paths/register} --import={tsx|tsx/esm|ts-node/esm|ts-node/register|@swc-node/register/esm-register} !--loader=R !--experimental-loader=R !-e,--eval=P !-p,--print=P !--env-file=R !--inspect=?P !--test-reporter-destination=W !-C,--conditions=P",
         operands: Operands::Special,
         style: Style::First,
         special: Some(node_test),

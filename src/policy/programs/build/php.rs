@@ -128,7 +128,7 @@ fn test_files(call: &mut Call<'_>) -> Result<(), Denial> {
 
 /// What commands of a framework are given that print what it knows of the project, or check it.
 const SHOWN: Table = Table {
-    options: "-q,--quiet -v,--verbose -vv --ansi --no-ansi -n,--no-interaction --show-deprecations --show-controllers --json --except-vendor --only-vendor -r,--reverse --format={txt|json|md|github}",
+    options: "-q,--quiet -v,--verbose -vv --ansi --no-ansi -n,--no-interaction --show-deprecations --show-controllers --json --except-vendor --only-vendor -r,--reverse --format={txt|json|md|github} --path=D --except-path=D --method=D --name=D --action=D --domain=D --sort=D",
     ..TOOL
 };
 

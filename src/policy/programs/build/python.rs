@@ -151,6 +151,11 @@ pub(super) const TABLES: &[Table] = &[
         ..TOOL
     },
     Table {
+        names: "pycodestyle pyflakes",
+        options: "-v,--verbose -q,--quiet --count --exclude=D --filename=X --format=N --hang-closing --ignore=D --max-line-length=D --max-doc-length=D --select=D --show-source --statistics --first --indent-size=D --version -h,--help",
+        ..TOOL
+    },
+    Table {
         names: "flake8",
         options: "-v,--verbose -q,--quiet --count --color=D --diff --exclude=D --extend-exclude=D --filename={*.py|*.pyi|*.pyx|*.ipynb|./*.py} --format=N --hang-closing --ignore=D --extend-ignore=D --per-file-ignores=D --max-line-length=D --max-doc-length=D --select=D --extend-select=D --disable-noqa \
             --show-source --no-show-source --statistics --exit-zero -j,--jobs=D --max-complexity=D --benchmark --bug-report --indent-size=D --doctests --version -h,--help --enable-extensions=D --isolated --require-plugins=D --output-file=W --tee --import-order-style=D --application-import-names=D --docstring-convention=D --inline-quotes=D --stdin-display-name=L \
@@ -212,11 +217,13 @@ pub(super) const TABLES: &[Table] = &[
                 ..TOOL
             },
             Table {
-                names: "version status env dep project",
+                names: "status env dep project",
                 options: "-h,--help --ascii -i",
                 operands: Operands::Data,
                 ..TOOL
             },
+            // With a word it sets the version.
+            Table { names: "version", options: "-h,--help", operands: Operands::None, ..TOOL },
         ],
         ..GROUP
     },
@@ -277,9 +284,15 @@ pub(super) const TABLES: &[Table] = &[
                 ..TOOL
             },
             Table {
-                names: "check show env version lock graph verify list info",
+                names: "check show env lock graph verify list info",
                 options: "--tree --latest -l --outdated -o --top-level -T --no-dev --only=D --with=D --without=D -s,--short --lock --strict --check -q --json --info --path -a,--all --no-interaction -n --no-update --dry-run --venv --where --bare !-p,--project=L",
                 operands: Operands::Data,
+                ..TOOL
+            },
+            Table {
+                names: "version",
+                options: "-s,--short --no-interaction -n -q -h,--help",
+                operands: Operands::None,
                 ..TOOL
             },
             Table {
@@ -381,7 +394,7 @@ fn uv_run(call: &mut Call<'_>) -> Result<(), Denial> {
 
 /// Modules that rules name like programs; of any other name the workspace may have one of its own.
 const MODULES: &str = "pytest unittest mypy black isort flake8 pylint pyright ruff tox nox coverage compileall py_compile json.tool doctest pip \
-    bandit vulture pydocstyle autopep8 yapf pyupgrade autoflake interrogate radon codespell yamllint hatch poetry pipenv pdm twine mkdocs";
+    bandit vulture pydocstyle autopep8 yapf pyupgrade autoflake interrogate radon codespell yamllint hatch poetry pipenv pdm twine mkdocs pyflakes pycodestyle";
 
 fn json_tool(call: &mut Call<'_>) -> Result<(), Denial> {
     let words = call.operands.clone();

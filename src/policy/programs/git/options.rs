@@ -1,7 +1,7 @@
 //! Lists the options of git in the form of the tables.
 
 pub(super) const GLOBAL: &str = "--no-pager -P --no-optional-locks --literal-pathspecs -C=D --version --help -h \
-    !!-c=D !!--config-env=D !!--exec-path=?D !!--git-dir=D !--work-tree=L !--namespace=D !-p,--paginate !--bare \
+    !!-c=K !!--config-env=D !!--exec-path=?D !!--git-dir=D !--work-tree=L !--namespace=D !-p,--paginate !--bare \
     !--no-replace-objects !--glob-pathspecs !--noglob-pathspecs !--icase-pathspecs !--attr-source=G !--super-prefix=D";
 
 macro_rules! diff_options {
