@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 
+use crate::support::server::event;
 use crate::support::{OUTPUT_FLAGS, Outcome, Project, Reply, call, say};
 
 fn project() -> Project {
@@ -188,6 +189,16 @@ fn the_same_call_again_and_again_is_a_loop() {
     let outcome = project.run(&["look around"]);
     assert_ended(&outcome, 1, "failed", "same call");
     assert_eq!(outcome.result["error"]["code"], "loop");
+}
+
+#[test]
+fn a_call_that_is_cut_off_again_and_again_is_a_loop_too() {
+    let cut = json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "glob", "arguments": "{\"patt"}}]});
+    let end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n";
+    let project = project().model((0..6).map(|_| Reply::Bytes((event(&cut) + end).into_bytes())));
+    let outcome = project.run(&["look around"]);
+    assert_ended(&outcome, 1, "failed", "same call");
+    assert_eq!(project.server().requests().len(), 5);
 }
 
 #[test]

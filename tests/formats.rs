@@ -79,6 +79,21 @@ fn the_events_file_holds_one_decision_a_call() {
 }
 
 #[test]
+fn what_goes_to_a_stream_that_is_a_file_follows_what_is_there() {
+    let project = Project::new().file("a.txt", "one\n").git().model(script());
+    let path = project.beside("all.txt");
+    let mut file = std::fs::File::create(&path).unwrap();
+    std::io::Write::write_all(&mut file, b"before\n").unwrap();
+    let mut command = project.command(&["run", "-q", "--patch-file", "/dev/stdout", "x"]);
+    let status = command.stdout(file.try_clone().unwrap()).stderr(std::process::Stdio::null()).status().unwrap();
+    assert!(status.success());
+    std::io::Write::write_all(&mut file, b"after\n").unwrap();
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(text.starts_with("before\n") && text.ends_with("after\n"), "{text}");
+    assert!(text.contains("diff --git") && text.contains("changed"), "{text}");
+}
+
+#[test]
 fn files_that_flags_name_are_written_and_not_part_of_the_changes() {
     let project = Project::new().file("a.txt", "one\n").git().model(script());
     let outcome = project.run(&["--patch-file", "out.patch", "--summary-file", "out.md", "x"]);

@@ -366,20 +366,7 @@ impl<'a> Agent<'a> {
         if let Some(problem) = unread_call::broken_call(&turn.message.text, &self.tools, self.calls_natively)
             .or_else(|| self.in_other_tags(&text))
         {
-            let named = self.tools.specs().iter().find(|tool| problem.contains(&format!("`{}`", tool.name)));
-            let is_answer = named.is_some_and(|tool| tool.name == ToolId::StructuredOutput.name());
-            let path = self.options.task.path.as_deref();
-            let is_prompted = self.model.text_tools();
-            let mut said = if is_prompted { prompted::correction(&problem, named, path) } else { problem.clone() };
-            if is_prompted && !is_answer && self.said.unread < MOST_UNREAD {
-                self.said.unread += 1;
-                said = of_unread(&said);
-            } else {
-                self.transcript.turn(turn.message, Vec::new());
-            }
-            self.transcript.say(said);
-            self.said.sent_back |= is_answer;
-            return Ok(if is_answer { TurnOutcome::Misfit(problem) } else { TurnOutcome::Continue });
+            return Ok(self.without_readable_calls(turn.message, problem));
         }
         let after =
             prompted::after_responses(CallsOutcome::Succeeded, self.options.question.as_deref(), self.tools.specs());
@@ -427,6 +414,25 @@ impl<'a> Agent<'a> {
             Some((answer, calls)) if self.account.tool_calls() == calls => Ok(TurnOutcome::Answer(answer)),
             _ => Ok(TurnOutcome::Answer(text)),
         }
+    }
+
+    /// Says what is wrong with a turn in which something is like a call; that of a small model is left out of the
+    /// conversation, unless it is an answer.
+    fn without_readable_calls(&mut self, message: AssistantMessage, problem: String) -> TurnOutcome {
+        let named = self.tools.specs().iter().find(|tool| problem.contains(&format!("`{}`", tool.name)));
+        let is_answer = named.is_some_and(|tool| tool.name == ToolId::StructuredOutput.name());
+        let path = self.options.task.path.as_deref();
+        let is_prompted = self.model.text_tools();
+        let mut said = if is_prompted { prompted::correction(&problem, named, path) } else { problem.clone() };
+        if is_prompted && !is_answer && self.said.unread < MOST_UNREAD {
+            self.said.unread += 1;
+            said = of_unread(&said);
+        } else {
+            self.transcript.turn(message, Vec::new());
+        }
+        self.transcript.say(said);
+        self.said.sent_back |= is_answer;
+        if is_answer { TurnOutcome::Misfit(problem) } else { TurnOutcome::Continue }
     }
 
     /// Says what is wrong with a turn of which no call can be read, and which is left out of the conversation.

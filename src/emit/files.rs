@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -164,6 +165,9 @@ fn open_special(path: &Path, checkouts: &[PathBuf]) -> io::Result<Option<Sink>> 
     if !names_a_descriptor(path) {
         refuse_links(path, checkouts)?;
     }
+    if let Some(own) = own_descriptor(path)? {
+        return Ok(Some(Sink::new(Box::new(File::from(own)))));
+    }
     let kind = path.symlink_metadata().map(|data| data.file_type());
     let other = |kind: &std::fs::FileType| !kind.is_file() && !kind.is_dir() && !kind.is_symlink();
     if !names_a_descriptor(path) && !kind.as_ref().is_ok_and(other) {
@@ -180,6 +184,16 @@ fn open_special(path: &Path, checkouts: &[PathBuf]) -> io::Result<Option<Sink>> 
             Err(_) if begun.elapsed() < NO_READER => std::thread::sleep(PAUSE),
             Err(_) => return Err(io::Error::new(io::ErrorKind::TimedOut, "no program reads the pipe")),
         }
+    }
+}
+
+/// Returns this process's own standard output or error, where a path names it. Opened anew a regular file would have another
+/// place to write at: what others write to it and this would overwrite each other.
+fn own_descriptor(path: &Path) -> io::Result<Option<OwnedFd>> {
+    match path.to_str() {
+        Some("/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1") => Ok(Some(rustix::io::dup(io::stdout())?)),
+        Some("/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2") => Ok(Some(rustix::io::dup(io::stderr())?)),
+        _ => Ok(None),
     }
 }
 

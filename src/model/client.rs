@@ -252,7 +252,7 @@ impl Client {
         let endpoint = self.state().endpoint.clone();
         let hint = failure.hint.or_else(|| {
             if failure.class == ErrorClass::Auth {
-                Some(endpoint.hint_on_refused_key(self.config.key.as_ref()))
+                Some(endpoint.hint_on_refused_key(self.config.key.as_ref(), self.config.connection.key_from.as_deref()))
             } else {
                 self.quirks.hint(&failure.class, &model)
             }

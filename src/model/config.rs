@@ -10,6 +10,7 @@ use super::Price;
 use super::endpoint::DEFAULT_BASE_URL;
 use super::learned::Learned;
 use super::providers::Provider;
+use super::retry::USUAL;
 use crate::base::trace::Trace;
 use crate::secret::Secret;
 
@@ -85,6 +86,8 @@ pub struct KnownFacts {
 pub struct Connection {
     /// Headers for every request.
     pub headers: Vec<(String, String)>,
+    /// Where the key is from: a variable, a flag or a place in a file.
+    pub key_from: Option<String>,
     /// The proxies; none is taken from the environment.
     pub proxy: Proxies,
     /// Files of certificates to trust next to the system's, as PEM.
@@ -138,7 +141,7 @@ impl ClientConfig {
             connection: Connection::default(),
             timers: Timers::default(),
             retry: RetryConfig {
-                retries: 5,
+                retries: USUAL,
                 max_wait: Duration::from_secs(600),
                 first_wait: Duration::from_secs(1),
                 jitter_seed: 0,

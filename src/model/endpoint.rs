@@ -212,10 +212,12 @@ impl Endpoint {
     }
 
     /// Returns what to do about a refused key, as far as its shape and the host tell.
-    pub fn hint_on_refused_key(&self, key: Option<&Secret>) -> String {
+    ///
+    /// `from` is where the key is from, if that is known.
+    pub fn hint_on_refused_key(&self, key: Option<&Secret>, from: Option<&str>) -> String {
         let variable = self.quirks().location.key_variable;
         let Some(key) = key else {
-            return format!("set {variable}");
+            return format!("set QWEN_API_KEY or {variable}");
         };
         let coding_key = key.expose().starts_with("sk-sp-");
         match self.quirks().provider {
@@ -241,7 +243,7 @@ impl Endpoint {
             | Provider::LmStudio
             | Provider::LlamaCppPython
             | Provider::Local
-            | Provider::Unknown => format!("check the key in {variable}"),
+            | Provider::Unknown => format!("check the key in {}", from.unwrap_or(variable)),
         }
     }
 }
@@ -391,7 +393,10 @@ mod tests {
 
     #[test]
     fn r53_a_refused_key_names_the_plan_and_the_region() {
-        let hint = |url: &str, text: &str| Endpoint::parse(url).unwrap().hint_on_refused_key(key(text).as_ref());
+        let hint = |url: &str, text: &str| {
+            Endpoint::parse(url).unwrap().hint_on_refused_key(key(text).as_ref(), Some("QWEN_API_KEY"))
+        };
+        assert_eq!(hint("http://127.0.0.1:8080/v1", "sk-abc"), "check the key in QWEN_API_KEY");
         insta::assert_snapshot!(
             hint(DEFAULT_BASE_URL, "sk-sp-abc"),
             @"a key that begins with sk-sp- belongs to the Coding Plan: use the base URL https://coding-intl.dashscope.aliyuncs.com/v1"

@@ -7,6 +7,9 @@ use super::{ErrorClass, StreamFault, TimeoutKind};
 /// The longest step of the back-off; a wait that the server asks for may be longer.
 const LONGEST_STEP: Duration = Duration::from_secs(60);
 
+/// The retries where nothing else is said.
+pub const USUAL: u32 = 5;
+
 /// How often each kind of failure may be tried again within one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budgets {
@@ -21,10 +24,10 @@ pub struct Budgets {
 }
 
 impl Budgets {
-    /// Returns the budgets for `--retries`: it sets those of network and server and bounds that of streams, and 0 means
-    /// no second try at all.
+    /// Returns the budgets for `--retries`: it sets those of network and server and bounds that of streams. A rate limit is
+    /// waited for more often, unless fewer retries than usual are wanted.
     pub fn of(retries: u32) -> Budgets {
-        let rate = if retries == 0 { 0 } else { 8 };
+        let rate = if retries < USUAL { retries } else { retries.max(8) };
         Budgets { network: retries, server: retries, rate, stream: retries.min(2) }
     }
 }
@@ -284,6 +287,13 @@ mod tests {
             ErrorClass::ReplayMismatch(String::new()),
         ] {
             assert_eq!(retry(5).next(&class, Some(Duration::ZERO), None), Verdict::GiveUp(None), "{class:?}");
+        }
+    }
+
+    #[test]
+    fn fewer_retries_than_usual_are_fewer_of_every_kind() {
+        for (given, most) in [(1, 1), (4, 4), (5, 8), (9, 9)] {
+            assert_eq!(Budgets::of(given).rate, most);
         }
     }
 

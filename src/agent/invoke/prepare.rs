@@ -68,6 +68,13 @@ impl Invoker<'_> {
         if let Err(limit) = account.take_call(is_command, Instant::now()) {
             return Err(Refused { error: limit_reached(&limit), ends: Some(exceeded(limit)) });
         }
+        let text = match &call.arguments {
+            Arguments::Object(map) => Value::Object(map.clone()).to_string(),
+            Arguments::Incomplete { raw } | Arguments::Invalid { raw, .. } => raw.clone(),
+        };
+        if self.guard.repeats(name, &text) {
+            return Err(repeated(name));
+        }
         let arguments = match &call.arguments {
             Arguments::Object(map) => map.clone(),
             Arguments::Incomplete { raw } => {
@@ -86,16 +93,6 @@ impl Invoker<'_> {
         let task = self.context.memory.task.get().map_or("", |task| task.text.as_str());
         if self.context.text_tools && prompted::is_example(&arguments, task) {
             return Err(ToolError::arguments(prompted::EXAMPLE_CALLED).into());
-        }
-        if self.guard.repeats(name, &Value::Object(arguments.clone()).to_string()) {
-            let error = ToolError::failed("The same call was made again and again; the run ends here.");
-            let ends = stopped(
-                Exit::Failed,
-                "loop",
-                format!("the model made the same call of {name} five times in a row"),
-                Some("try a larger model, or a prompt that names files and the steps"),
-            );
-            return Err(Refused { error, ends: Some(ends) });
         }
         if self.context.text_tools && self.guard.was_seen() && ToolId::named(name).is_some_and(ToolId::only_reads) {
             return Err(ToolError::failed(SEEN).into());
@@ -241,4 +238,16 @@ fn limit_reached(limit: &Exceeded) -> ToolError {
         Exceeded::Budget(budget) => &budget.kind.replace('_', " "),
     };
     ToolError::failed(format!("The {what} limit of this run is reached; the call was not executed."))
+}
+
+/// Ends the run: the model makes the same call again and again.
+fn repeated(name: &str) -> Refused {
+    let ends = stopped(
+        Exit::Failed,
+        "loop",
+        format!("the model made the same call of {name} five times in a row"),
+        Some("try a larger model, or a prompt that names files and the steps"),
+    );
+    let error = ToolError::failed("The same call was made again and again; the run ends here.");
+    Refused { error, ends: Some(ends) }
 }

@@ -202,6 +202,7 @@ fn reached(
     let key = endpoint.key.as_ref().map(|key| key.value.clone());
     let mut config = ClientConfig { key, ..ClientConfig::new(endpoint.base_url.value.as_str(), "") };
     configure(&mut config, arguments, settings, environment)?;
+    config.connection.key_from = endpoint.key.as_ref().map(|key| key.origin.to_string());
     Ok(config)
 }
 
