@@ -35,6 +35,18 @@ fn init_writes_a_policy_that_allows_the_recorded_run_and_not_its_like() {
 }
 
 #[test]
+fn init_does_not_allow_what_the_recorded_run_was_denied() {
+    let shell = |command: &str| call("run_shell_command", json!({"command": command}));
+    let replies = [shell("git push origin main"), shell("git status"), say("done")];
+    let project = Project::new().file("a.txt", "one\n").git().model(replies);
+    let events = project.beside("events.jsonl").display().to_string();
+    project.run(&["--yolo", "--dry-run", "--events-file", &events, "do it"]);
+    let written = project.qwen(&["policy", "init", "--from", &events]).stdout;
+    assert!(written.contains("# was denied: run_shell_command git push origin main: "), "{written}");
+    assert!(written.contains(r#"{cmd: ["git", ["status"]]}"#), "{written}");
+}
+
+#[test]
 fn explain_says_that_a_policy_of_the_repository_needs_approval() {
     let rules = "version: 1\nextends: builtin:default\nshell: {allow: [{cmd: [npm, run, deploy]}]}\n";
     let project = Project::new().file(".qwen/policy.yaml", rules).git();
