@@ -176,3 +176,13 @@ fn a_policy_of_a_recorded_run_with_the_web_allows_its_hosts_and_no_others() {
         assert_eq!(outcome.code, code, "{url}: {}\n{}", outcome.stdout, written.stdout);
     }
 }
+
+#[test]
+fn a_star_as_a_word_of_a_command_is_no_pattern_and_an_error_with_its_line() {
+    for list in ["allow: [{cmd: [git, grep, '**']}]", "deny: [{cmd: [git, [push, '*']]}]"] {
+        let project = Project::new().file("p.yaml", format!("version: 1\nname: p\nshell:\n  {list}\n"));
+        let outcome = project.qwen(&["policy", "test", "p.yaml"]);
+        let is_named = outcome.stderr.contains("p.yaml:4:") && outcome.stderr.contains("write the first words;");
+        assert!(outcome.code == 52 && is_named, "{}", outcome.stderr);
+    }
+}
