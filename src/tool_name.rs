@@ -1,5 +1,7 @@
 //! Maps the names of tools: built-in names, the names that models use for them, and which tool is meant.
 
+use crate::base::document::yaml::nearest;
+
 /// A tool of ours. The order is that of the names, in which tools are listed and sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ToolId {
@@ -288,6 +290,19 @@ pub fn not_found<'a>(called: &str, names: impl Iterator<Item = &'a str>) -> Stri
         message.push_str(&format!(" Did you mean one of: {}?", names.join(", ")));
     }
     message
+}
+
+/// Says that an entry of a list names no tool, and which one it is near to.
+///
+/// ```
+/// assert_eq!(qwen_run::tool_name::unknown("Reed"), "unknown tool `Reed`; did you mean `read_file`?");
+/// assert_eq!(qwen_run::tool_name::unknown("my_tool"), "unknown tool `my_tool`");
+/// ```
+pub fn unknown(written: &str) -> String {
+    match nearest(written, every_name()).and_then(tool_named) {
+        Some(tool) => format!("unknown tool `{written}`; did you mean `{}`?", tool.name()),
+        None => format!("unknown tool `{written}`"),
+    }
 }
 
 fn alias(folded: &str) -> Option<ToolId> {

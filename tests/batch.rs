@@ -333,7 +333,7 @@ fn a_prompt_sees_fields_of_the_item_and_nothing_else() {
     assert!(project.server().messages(0).contains("UNTRUSTED") || project.server().messages(0).contains("untrusted"));
     for (prompt, error) in [
         ("{{ git.branch }}", "it uses `git.branch`, and sees only fields of the item"),
-        ("{{ item.nothing }}", "a parameter is missing: nothing (string)"),
+        ("{{ item.nothing }}", "the item `Ada` has no field `nothing` with a value; its fields are line"),
         ("hello", "no parameter takes a value of the items"),
     ] {
         let run = project.qwen(&["batch", "--lines", "names.txt", "-p", prompt]);

@@ -180,3 +180,21 @@ fn what_cannot_be_delivered_is_refused_before_the_first_request() {
     }
     assert_eq!(project.server().requests().len(), 0);
 }
+
+#[test]
+fn what_an_item_was_denied_is_said_and_its_result_is_kept() {
+    let answer = |request: &Value| match request["messages"].as_array().unwrap().len() {
+        2 => call("write_file", json!({"file_path": "NOTES.md", "content": "x\n"})),
+        4 => call("write_file", json!({"file_path": "src/a.txt", "content": "x\n"})),
+        _ => say("done"),
+    };
+    let project = Project::new().file("document.yaml", RECIPE).file("src/b.rs", "// b\n").git();
+    let project = project.served_by(Server::answering(answer));
+    let out = project.beside("out").display().to_string();
+    let run = project.qwen(&["batch", "--each", "src/*.rs", "--recipe", "./document.yaml", "--out", &out]);
+    let line = run.stderr.lines().find(|line| line.starts_with("done src/b.rs 60 denied: ")).unwrap_or_default();
+    assert!(line.contains("denied a call of write_file: ") && line.contains("NOTES.md"), "{}", run.stderr);
+    let result = std::fs::read_to_string(format!("{out}/items/000001-src_b.rs.result.json")).unwrap();
+    let result: Value = serde_json::from_str(&result).unwrap();
+    assert_eq!(result["permission_denials"][0]["tool_input"]["file_path"], "NOTES.md");
+}

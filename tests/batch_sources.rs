@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::batch_recipes::UPGRADE;
+use crate::support::batch_recipes::{CLASSIFY, UPGRADE};
 use crate::support::{Project, Server, call, say};
 
 const FIX: &str = "\
@@ -263,4 +263,28 @@ fn addresses_that_the_policy_or_nobody_allows_are_refused_before_anything_is_ask
     let run = project.qwen(&["batch", "--repos", "repos.txt", "--recipe", "./upgrade.yaml", "--out", "out", "--apply"]);
     assert_eq!(run.code, 2, "{}", run.stderr);
     assert_eq!(project.server().requests().len(), 0);
+}
+
+/// A batch whose recipe takes the `text` of one record.
+fn one_record(record: &str) -> Project {
+    let project = Project::new().file("tickets.jsonl", record).file("classify.yaml", CLASSIFY);
+    project.served_by(Server::answering(|_| say("kind")))
+}
+
+const RECORDS: [&str; 5] = ["batch", "--items", "tickets.jsonl", "--recipe", "./classify.yaml"];
+
+#[test]
+fn the_workspace_itself_is_no_directory_of_a_batch() {
+    let run = one_record(r#"{"id":"a","text":"one"}"#).qwen(&[&RECORDS[..], &["--out", "."]].concat());
+    assert!(run.code == 2 && run.stderr.contains("--out . is the workspace itself"), "{}", run.stderr);
+}
+
+#[test]
+fn a_field_that_an_item_lacks_is_named_with_the_fields_that_it_has() {
+    let project = one_record(r#"{"id":"a","txt":"one"}"#);
+    let run = project.qwen(&RECORDS);
+    assert_eq!((run.code, project.server().requests().len()), (42, 0), "{}", run.stderr);
+    for part in ["the item `a` has no field `text` with a value; its fields are id, txt", "--map text=FIELD"] {
+        assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
+    }
 }

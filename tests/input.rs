@@ -139,3 +139,25 @@ fn a_file_of_an_included_folder_can_be_read_and_not_written() {
     assert!(requests[1]["messages"].to_string().contains("outside\\n"), "{}", requests[1]["messages"]);
     assert_eq!(std::fs::read_to_string(project.beside("lib/x.txt")).unwrap(), "outside\n");
 }
+
+#[test]
+fn a_missing_directory_of_the_settings_is_named_with_its_place_by_a_run_and_by_the_doctor() {
+    let project = Project::new().git().model([say("done")]);
+    std::fs::create_dir_all(project.home().join(".qwen")).unwrap();
+    let settings = "{\n  \"context\": {\"includeDirectories\": [\"/nope\"]}\n}\n";
+    std::fs::write(project.home().join(".qwen/settings.json"), settings).unwrap();
+    let (run, doctor) = (project.run(&["look"]), project.qwen(&["doctor"]));
+    assert_eq!((run.code, doctor.code), (52, 52), "{}{}", run.stderr, doctor.stdout);
+    for said in [run.stderr, doctor.stdout] {
+        assert!(said.contains("settings.json:2:") && said.contains("context.includeDirectories: /nope: "), "{said}");
+    }
+}
+
+#[test]
+fn a_range_of_lines_that_is_none_is_said_of_a_file_that_is_there() {
+    for range in ["5-2", "a-b"] {
+        let outcome = project().run(&["--file", &format!("src/a.py:{range}"), "look"]);
+        let why = format!("`{range}` is not a range of lines");
+        assert!(outcome.code == 42 && outcome.stderr.contains(&why), "{}", outcome.stderr);
+    }
+}

@@ -35,6 +35,18 @@ fn init_writes_a_policy_that_allows_the_recorded_run_and_not_its_like() {
 }
 
 #[test]
+fn init_does_not_allow_what_the_recorded_run_was_denied() {
+    let shell = |command: &str| call("run_shell_command", json!({"command": command}));
+    let replies = [shell("git push origin main"), shell("git status"), say("done")];
+    let project = Project::new().file("a.txt", "one\n").git().model(replies);
+    let events = project.beside("events.jsonl").display().to_string();
+    project.run(&["--yolo", "--dry-run", "--events-file", &events, "do it"]);
+    let written = project.qwen(&["policy", "init", "--from", &events]).stdout;
+    assert!(written.contains("# was denied: run_shell_command git push origin main: "), "{written}");
+    assert!(written.contains(r#"{cmd: ["git", ["status"]]}"#), "{written}");
+}
+
+#[test]
 fn explain_says_that_a_policy_of_the_repository_needs_approval() {
     let rules = "version: 1\nextends: builtin:default\nshell: {allow: [{cmd: [npm, run, deploy]}]}\n";
     let project = Project::new().file(".qwen/policy.yaml", rules).git();
@@ -162,5 +174,15 @@ fn a_policy_of_a_recorded_run_with_the_web_allows_its_hosts_and_no_others() {
         let input = json!({"url": url}).to_string();
         let outcome = project.qwen(&["policy", "check", "--tool", "web_fetch", "--input", &input]);
         assert_eq!(outcome.code, code, "{url}: {}\n{}", outcome.stdout, written.stdout);
+    }
+}
+
+#[test]
+fn a_star_as_a_word_of_a_command_is_no_pattern_and_an_error_with_its_line() {
+    for list in ["allow: [{cmd: [git, grep, '**']}]", "deny: [{cmd: [git, [push, '*']]}]"] {
+        let project = Project::new().file("p.yaml", format!("version: 1\nname: p\nshell:\n  {list}\n"));
+        let outcome = project.qwen(&["policy", "test", "p.yaml"]);
+        let is_named = outcome.stderr.contains("p.yaml:4:") && outcome.stderr.contains("write the first words;");
+        assert!(outcome.code == 52 && is_named, "{}", outcome.stderr);
     }
 }

@@ -250,3 +250,19 @@ fn a_recipe_of_a_checkout_that_is_not_trusted_does_not_choose_the_model() {
         assert_eq!(warns, model == "mine", "{flags:?}: {}", outcome.stderr);
     }
 }
+
+#[test]
+fn nothing_is_left_of_a_new_recipe_for_which_there_is_no_room() {
+    let project = Project::new().git();
+    let plain = project.command(&["recipe", "new", "tidy"]);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh"]).arg(plain.get_program());
+    command.args(["recipe", "new", "tidy"]).current_dir(project.root()).env_clear();
+    for (name, value) in plain.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    let outcome = command.output().unwrap();
+    let said = String::from_utf8_lossy(&outcome.stderr);
+    assert!(outcome.status.code() == Some(63) && said.contains("make room"), "{outcome:?}");
+    assert!(!project.root().join(".qwen/recipes/tidy.yaml").exists());
+}

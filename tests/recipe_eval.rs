@@ -106,6 +106,24 @@ fn what_is_done_is_not_asked_again_and_can_be_judged_again_without_a_network() {
 }
 
 #[test]
+fn runs_that_are_recorded_are_not_paid_for_again_whatever_number_of_runs_is_asked_for() {
+    let server = model();
+    let project = project(&server, &CASES[..2]);
+    assert_eq!(eval(&project, &["--out", "e", "-n", "2"]).code, 0);
+    assert_eq!(eval(&project, &["--out", "e", "-n", "3"]).code, 0);
+    let (all, asked) = (evaluation(&project, "e"), server.requests().len());
+    assert_eq!(asked, 12);
+    let alone = project.env("QWEN_BASE_URL", "http://127.0.0.1:9/v1");
+    let replayed = eval(&alone, &["--out", "e", "--replay"]);
+    assert_eq!((replayed.code, evaluation(&alone, "e")), (0, all.clone()), "{}{}", replayed.stdout, replayed.stderr);
+    // What is missing gives no verdict, and takes none away.
+    assert_eq!(eval(&alone, &["--out", "e", "--replay", "-n", "5"]).code, 75);
+    assert_eq!(evaluation(&alone, "e"), all);
+    let fewer = eval(&alone, &["--out", "e", "--replay", "-n", "2"]);
+    assert_eq!((fewer.code, evaluation(&alone, "e")["runs"].clone()), (0, json!(2)), "{}", fewer.stderr);
+}
+
+#[test]
 fn a_recipe_that_was_made_worse_fails_the_gate_and_the_same_one_does_not() {
     let server = model();
     let cases = [("one", "A5 B5"), ("two", "A5 B5")];

@@ -128,3 +128,26 @@ fn the_policy_of_a_fixture_gives_a_network_only_in_a_trusted_checkout() {
     let plain = project.file("r/f/policy.yaml", "version: 1\nextends: builtin:read-only\n");
     assert_eq!(plain.qwen(&["recipe", "test", "r/look.yaml"]).code, 0);
 }
+
+#[test]
+fn a_problem_names_the_policy_of_the_fixture_and_not_its_copy() {
+    let policy = "version: 1\nextends: builtin:read-only\ntests: [{allow: rm x}]\n";
+    let project = with_a_test("f", "script.json").file("r/f/policy.yaml", policy);
+    let outcome = project.qwen(&["recipe", "test", "r/look.yaml"]);
+    assert_eq!(outcome.code, 64, "{}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.contains("r/f/policy.yaml"), "{}", outcome.stdout);
+    assert!(!outcome.stdout.contains("qwen-recipe-"), "{}", outcome.stdout);
+}
+
+#[test]
+fn a_recipe_under_test_is_named_as_in_a_run_and_a_missing_one_is_no_failed_test() {
+    let look = |project: &Project| project.read("r/look.yaml");
+    let project = with_a_test("f", "script.json");
+    let text = look(&project).replace("fixture: f", "fixture: ../../r/f").replace("script.json", "../../r/script.json");
+    let project = project.file(".qwen/recipes/look.yaml", text);
+    let outcome = project.qwen(&["recipe", "test", "look"]);
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    let outcome = project.qwen(&["recipe", "test", "gone"]);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (42, ""), "{}", outcome.stderr);
+    assert_eq!(outcome.stderr.matches("gone.yaml").count(), 1, "{}", outcome.stderr);
+}

@@ -59,6 +59,7 @@ pub(super) fn denial(
 
 pub(super) fn deny(account: &mut Account, on_deny: OnDeny, tool: &str, decision: &Decision) -> Option<Stopped> {
     let rule = decision.rule.as_ref().map(|rule| rule.rule.as_str()).unwrap_or_default();
+    account.describe_denial(&|| format!("{tool}: {}", decision.reason));
     let limit = account.deny(&format!("{tool} {rule} {}", decision.reason));
     match (limit, on_deny) {
         (Err(limit), _) => Some(exceeded(limit)),

@@ -18,6 +18,15 @@ pub trait Joint: std::fmt::Debug + Send + Sync {
     fn waited(&self) -> Duration;
 }
 
+/// The calls that were denied.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Denials {
+    /// How many.
+    pub number: u64,
+    /// The tool of the first one, and the reason.
+    pub first: String,
+}
+
 /// Counts everything that a run spends against its limits.
 #[derive(Debug)]
 pub struct Account {
@@ -29,7 +38,7 @@ pub struct Account {
     earlier_turns: u64,
     tool_calls: u64,
     shell_calls: u64,
-    denials: u64,
+    denials: Denials,
     same_denials: (String, u64),
     tokens: u64,
     cost_usd: Option<f64>,
@@ -65,7 +74,7 @@ impl Account {
             earlier_turns: 0,
             tool_calls: 0,
             shell_calls: 0,
-            denials: 0,
+            denials: Denials::default(),
             same_denials: (String::new(), 0),
             tokens: 0,
             cost_usd: Some(0.0),
@@ -156,14 +165,14 @@ impl Account {
 
     /// Counts a denial; `what` identifies equal ones.
     pub fn deny(&mut self, what: &str) -> Result<(), Exceeded> {
-        self.denials += 1;
+        self.denials.number += 1;
         if self.same_denials.0 == what {
             self.same_denials.1 += 1;
         } else {
             self.same_denials = (what.to_owned(), 1);
         }
         if let Some(limit) = self.limits.denials
-            && self.denials >= limit
+            && self.denials.number >= limit
         {
             return Err(Exceeded::Denials { limit, same: false });
         }
@@ -205,9 +214,16 @@ impl Account {
         self.tool_calls
     }
 
-    /// Returns the number of denied calls so far.
-    pub fn denials(&self) -> u64 {
-        self.denials
+    /// Keeps what the first denial was, in words.
+    pub(super) fn describe_denial(&mut self, words: &dyn Fn() -> String) {
+        if self.denials.first.is_empty() {
+            self.denials.first = words();
+        }
+    }
+
+    /// Returns the calls that were denied so far.
+    pub fn denials(&self) -> &Denials {
+        &self.denials
     }
 }
 

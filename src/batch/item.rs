@@ -61,9 +61,17 @@ pub fn field<'a>(fields: &'a Fields, name: &str) -> Option<&'a Value> {
 
 /// Returns the beginning of the names of an item's files.
 pub fn stem(n: u32, key: &str) -> String {
+    format!("{n:06}-{}", slug(key))
+}
+
+/// Returns the beginning of the names of files that do not depend on the number of the item.
+pub fn stem_of_key(key: &str) -> String {
+    format!("{}-{}", &sha256(key.as_bytes())[..12], slug(key))
+}
+
+fn slug(key: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
-    let slug: String = key.chars().map(plain).take(SLUG).collect();
-    format!("{n:06}-{slug}")
+    key.chars().map(plain).take(SLUG).collect()
 }
 
 /// Returns the digest of an item.

@@ -22,7 +22,7 @@ pub const CONFLICT: &str = "conflict";
 /// Which whole results are kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Keep {
-    /// Those of items that failed
+    /// Those of items that failed or were denied a call
     #[default]
     Failed,
     /// All

@@ -7,6 +7,9 @@ use clap::{Args, ValueEnum};
 use super::values::{dollars, not_blank, share};
 use super::workspace::WorkspaceArgs;
 
+/// Maximum runs of each case with each model.
+pub const MOST_RUNS: u32 = 1000;
+
 /// The flags of `recipe eval`.
 #[derive(Debug, Clone, Args)]
 pub struct EvalArgs {
@@ -16,9 +19,9 @@ pub struct EvalArgs {
     /// Models to compare, separated by commas [default: the configured model]
     #[arg(short, long, value_name = "A,B", value_delimiter = ',', value_parser = not_blank)]
     pub model: Vec<String>,
-    /// Runs of each case with each model
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub runs: u32,
+    /// Runs of each case with each model [default: 5; with --replay: those that are recorded]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_RUNS)))]
+    pub runs: Option<u32>,
     /// Run only this case (repeatable)
     #[arg(long = "case", value_name = "NAME", value_parser = not_blank)]
     pub cases: Vec<String>,

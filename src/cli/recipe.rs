@@ -1,7 +1,5 @@
 //! Defines `qwen recipe`: list, show, check, create, test and evaluate recipes.
 
-use std::path::PathBuf;
-
 use clap::Subcommand;
 
 use super::eval::EvalArgs;
@@ -81,9 +79,9 @@ pub enum RecipeVerb {
     },
     /// Run the tests of recipes, offline; exit code 64 if one fails
     Test {
-        /// Recipe files [default: all of .qwen/recipes]
-        #[arg(value_name = "FILE")]
-        recipes: Vec<PathBuf>,
+        /// Recipe files, or names of recipes in .qwen/recipes [default: all of them]
+        #[arg(value_name = "NAME|FILE")]
+        recipes: Vec<String>,
         /// Call the configured model and record each `transcript` ending in .jsonl again
         #[arg(long)]
         record: bool,

@@ -1,16 +1,18 @@
 //! Runs `qwen doctor` and `qwen sandbox doctor`: what applies here and where it comes from. Asks no model.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use super::console::{appearance, print};
 use super::error::CommandError;
+use crate::base::CliError as _;
 use crate::cli::doctor::{DoctorArgs, Fact, Facts, Seen};
 use crate::cli::sandbox::SandboxVerb;
 use crate::emit::{Mark, to_pretty, words};
 use crate::exit::Exit;
 use crate::model;
 use crate::run::Failure;
-use crate::run::place::Place;
+use crate::run::place::{self, Place};
 use crate::run::prompt::context::{self, ContextSources};
 use crate::run::prompt::slash_command::Commands;
 use crate::run::rules::trust::Trusted;
@@ -99,6 +101,10 @@ impl Examination<'_> {
         self.facts.settings_files = loaded.files.clone();
         self.facts.warnings.extend(loaded.warnings.iter().cloned());
         self.facts.add_settings(&loaded.settings);
+        if let Err(error) = place::included(&[], &loaded.settings, self.environment) {
+            let hint = error.hint().map(Cow::into_owned);
+            self.problem("settings", error.to_string(), hint, error.exit());
+        }
         self.tools(&loaded);
         self.telemetry(&loaded.settings);
         let settings = providers::applied(&loaded.settings, &loaded.environment, &EndpointOptions::default());

@@ -326,6 +326,9 @@ impl CliError for RulesError {
             RulesError::Calls(_) => "write one JSON object a line",
             RulesError::OneCall => "use `policy check --calls` for several",
             RulesError::State { .. } => "make qwen's state directory writable",
+            RulesError::NotApproved(cause) if cause.kind() == std::io::ErrorKind::PermissionDenied => {
+                "make it readable, or remove it"
+            }
             RulesError::NotApproved(_) => "replace it with a regular file, or remove it",
             RulesError::NotEvents(_) => "name an events file",
             RulesError::Event { .. } => "name a file that `qwen run --events-file FILE` wrote",
@@ -363,7 +366,10 @@ impl CliError for RecipesError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match self {
             RecipesError::Wrong { .. } => "see `qwen help recipes` for each code",
-            RecipesError::New { .. } => "choose another name, or edit the existing file",
+            RecipesError::New { cause, .. } if cause.kind() == std::io::ErrorKind::AlreadyExists => {
+                "choose another name, or edit the existing file"
+            }
+            RecipesError::New { .. } => "make room in its directory, or make it writable",
             RecipesError::From(_) => "give builtin:NAME; `qwen recipe list` has the names",
             RecipesError::Words { help, .. } => help.as_deref().unwrap_or("correct the parameter"),
         }))

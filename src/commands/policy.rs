@@ -1,5 +1,6 @@
 //! Runs `qwen policy`: tells what the rules decide about calls before a run. Uses no model and no network.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 
@@ -180,7 +181,7 @@ fn trust(
     print(out, &text)
 }
 
-/// Writes the smallest policy that would have allowed every call of a recorded run.
+/// Writes the smallest policy that would have allowed what a recorded run did.
 fn init(from: &Path, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let path = || from.display().to_string();
     let place = Place::open(None, environment)?;
@@ -189,17 +190,24 @@ fn init(from: &Path, environment: &Environment, out: &mut dyn Write) -> Result<E
         None => read(from, environment)?,
     };
     let text = String::from_utf8(events).map_err(|_| RulesError::NotEvents(path()))?;
-    let mut calls = Vec::new();
+    let (mut calls, mut denials) = (Vec::new(), HashMap::new());
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let event: Event =
             serde_json::from_str(line).map_err(|cause| RulesError::Event { path: path(), line: index + 1, cause })?;
-        if let Event::Assistant(turn) = event {
-            calls.extend(turn.calls.into_iter().map(|call| (call.name, call.input)));
+        match event {
+            Event::Assistant(turn) => calls.extend(turn.calls),
+            Event::Denied(denial) => drop(denials.insert(denial.tool_use_id, denial.reason)),
+            _ => {}
         }
     }
     if calls.is_empty() {
         return Err(RulesError::NoCalls(path()).into());
     }
-    let suggested = suggest::policy(&calls, &place.facts(environment));
+    let calls = calls.into_iter().map(|call| suggest::Recorded {
+        denied: denials.remove(&call.id),
+        tool: call.name,
+        input: call.input,
+    });
+    let suggested = suggest::policy(calls.collect(), &place.facts(environment));
     print(out, &suggested)
 }

@@ -76,7 +76,9 @@ pub(super) async fn run(verb: &RecipeVerb, environment: &Environment, out: &mut 
         RecipeVerb::Test { recipes, record, workspace } => {
             let place = Place::open(workspace.cd.as_deref(), environment)?;
             let files = match recipes.is_empty() {
-                false => recipes.iter().map(|path| environment.cwd.join(path)).collect(),
+                false => {
+                    recipes.iter().map(|word| super::recipe_test::file_of(word, environment, place.top())).collect()
+                }
                 true => own_files(&place),
             };
             super::recipe_test::run(&files, *record, environment, out).await

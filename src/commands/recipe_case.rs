@@ -212,7 +212,10 @@ impl CaseProject {
             self.layer("hidden")?;
             problems.extend(self.check(&checks, environment).await.map_err(CaseError::Checks)?);
         }
-        Ok(problems)
+        // The policy was copied, and the copy is gone when this is read.
+        let path = |directory: &Path| directory.join("policy.yaml").display().to_string();
+        let (copy, own) = (path(self.temporary.path()), path(&self.fixture));
+        Ok(problems.iter().map(|problem| problem.replace(&copy, &own)).collect())
     }
 
     /// Runs commands on the project by the test's policy, and returns what is not as expected.

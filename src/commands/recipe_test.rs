@@ -26,17 +26,9 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let (mut passed, mut failed) = (0, 0);
     let around = Surroundings::open(environment)?;
-    for file in files {
+    let recipes = files.iter().map(|file| Ok((file, recipe_of(&file.display().to_string(), environment)?)));
+    for (file, recipe) in recipes.collect::<Result<Vec<_>, RecipeError>>()? {
         let shown = file.display().to_string();
-        let recipe = match recipe_of(&shown, environment) {
-            Ok(recipe) => recipe,
-            Err(failure) => {
-                failed += 1;
-                let why = brief(failure.to_string().lines().next().unwrap_or_default()).into_owned();
-                print(out, &format!("FAIL {}: {}\n", escape(&brief(&shown)), escape(&why)))?;
-                continue;
-            }
-        };
         let tests = recipe.file.tests.clone().unwrap_or_default();
         if tests.is_empty() {
             print(out, &format!("none {}: it has no tests\n", escape(&shown)))?;
@@ -63,6 +55,16 @@ pub(super) async fn run(
     }
     print(out, &format!("{passed} passed, {failed} failed\n"))?;
     Ok(if failed == 0 { Exit::Ok } else { Exit::Verify })
+}
+
+/// Returns the file of a recipe: a name is one of the repository's.
+pub(super) fn file_of(word: &str, environment: &Environment, top: &Path) -> PathBuf {
+    if crate::recipe::load::is_path(word) {
+        return environment.cwd.join(word);
+    }
+    let directory = top.join(".qwen/recipes");
+    let yml = directory.join(format!("{word}.yml"));
+    if yml.is_file() { yml } else { directory.join(format!("{word}.yaml")) }
 }
 
 /// Reads a recipe file.

@@ -278,7 +278,8 @@ fn summary(
     let line_of = |item: &FailedItem| {
         let name = Exit::of_code(item.exit_code).map_or("", Exit::name);
         let why = reasons.get(&item.key).filter(|why| !why.is_empty()).map(|why| format!(": {why}"));
-        format!("fail {} {} {name}{}", one_line(&item.key), item.exit_code, why.unwrap_or_default())
+        // Where both streams go to one file, a line that begins with `fail` is one failed item.
+        format!("  fail {} {} {name}{}", one_line(&item.key), item.exit_code, why.unwrap_or_default())
     };
     let mut lines: Vec<String> = failed.iter().take(MOST_FAILED).map(line_of).collect();
     if failed.len() > MOST_FAILED {
@@ -357,7 +358,7 @@ mod tests {
         };
         let text = summary(&result, (&failed, &reasons), &["next: the same command".into()]);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].starts_with("fail b") && lines[0].ends_with("x 64 verify: it broke"), "{text}");
+        assert!(lines[0].starts_with("  fail b") && lines[0].ends_with("x 64 verify: it broke"), "{text}");
         assert!(!text.contains('\u{202e}'), "{text}");
         assert_eq!(lines[1], "2 of 3 items done · ok 1 · failed 1 · not done 1");
         assert_eq!(lines[2..4], ["    0 ok           1", "   64 verify       1"]);

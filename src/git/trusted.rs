@@ -267,15 +267,16 @@ pub fn add_to(approval: &mut Approval, top: &Path, path: &Path) -> io::Result<()
 }
 
 fn add(top: &Path, path: &Path, found: &mut Approval, bytes_left: &mut u64) -> io::Result<()> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     let metadata = match path.symlink_metadata() {
         Ok(metadata) => metadata,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(()),
-        Err(error) => return Err(error),
+        Err(error) => return Err(named(error)),
     };
     let refused = |why: &str| Err(io::Error::other(format!("{} {why}", path.display())));
     if metadata.is_dir() {
-        for entry in std::fs::read_dir(path)? {
-            add(top, &entry?.path(), found, bytes_left)?;
+        for entry in std::fs::read_dir(path).map_err(named)? {
+            add(top, &entry.map_err(named)?.path(), found, bytes_left)?;
         }
         return Ok(());
     }
@@ -287,10 +288,10 @@ fn add(top: &Path, path: &Path, found: &mut Approval, bytes_left: &mut u64) -> i
     }
     *bytes_left -= metadata.len();
     let mut hash = Sha256::new();
-    let mut file = std::fs::File::open(path)?.take(metadata.len());
+    let mut file = std::fs::File::open(path).map_err(named)?.take(metadata.len());
     let mut buffer = vec![0; 1 << 16];
     loop {
-        match file.read(&mut buffer)? {
+        match file.read(&mut buffer).map_err(named)? {
             0 => break,
             count => hash.update(&buffer[..count]),
         }

@@ -520,6 +520,12 @@ impl CommandRule {
         if self.cmd.is_empty() || self.cmd.iter().any(|element| element.0.is_empty()) {
             return Err("`cmd` does not name a program".to_owned());
         }
+        let words = || self.cmd.iter().flat_map(|element| &element.0);
+        if let Some(word) = words().find(|word| matches!(word.as_str(), "*" | "**")) {
+            return Err(format!(
+                "`{word}` in `cmd` is no pattern: write the first words; table, `options` and `operands` say what follows"
+            ));
+        }
         let none = Options::default();
         let options = self.options.as_ref().unwrap_or(&none);
         if !allows && (!options.allow.is_empty() || !options.paths.is_empty()) {

@@ -263,7 +263,8 @@ fn a_name_that_no_tool_has_is_named() {
     for text in ["ShellTool", "found", "get", "mcp__s", "mcp__s__get", "mcp__s(g*)", "mcp__t__any"] {
         assert_eq!(unknown(text), None, "{text}");
     }
-    for text in ["shel", "mcp__u", "mcp__s__put", "NotebookEdit", "structured_output"] {
+    assert_eq!(unknown("shel").as_deref(), Some("here: unknown tool `shel`; did you mean `run_shell_command`?"));
+    for text in ["mcp__u", "mcp__s__put", "NotebookEdit", "structured_output"] {
         assert_eq!(unknown(text), Some(format!("here: unknown tool `{text}`")));
     }
 }

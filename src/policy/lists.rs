@@ -168,7 +168,7 @@ impl ToolEntry {
             Target::Foreign(name, pairs) => foreign.contains(name) || pairs.iter().any(|pair| has(pair, false)),
             Target::Tool(_) | Target::Command(_) | Target::Host(_) | Target::Path { .. } => true,
         };
-        (!found).then(|| format!("{}: unknown tool `{}`", self.origin, self.text))
+        (!found).then(|| format!("{}: {}", self.origin, crate::tool_name::unknown(&self.text)))
     }
 
     fn located<T>(&self, value: T) -> Rule<T> {

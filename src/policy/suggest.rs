@@ -32,19 +32,35 @@ pub(super) struct Wanted {
     programs: BTreeMap<String, BTreeSet<String>>,
     /// Rules with every word, for programs without a table.
     exact: BTreeSet<String>,
-    /// What stays denied, and why.
+    /// What was denied or stays denied, and why.
     denied: Vec<String>,
 }
 
-/// Returns the text of the policy. What no policy allows is in it as a comment, with the reason.
-pub fn policy(calls: &[(String, Value)], facts: &Facts) -> String {
+/// A call of a recorded run.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// The tool.
+    pub tool: String,
+    /// Its arguments.
+    pub input: Value,
+    /// Why it was denied, if it was.
+    pub denied: Option<String>,
+}
+
+/// Returns the text of the policy. What was denied and what no policy allows is in it as a comment, with the reason.
+pub fn policy(calls: Vec<Recorded>, facts: &Facts) -> String {
     let mut wanted = Wanted::default();
     let open = Policy::builtin("open");
-    for (tool, input) in calls {
+    let (denied, calls): (Vec<Recorded>, Vec<Recorded>) = calls.into_iter().partition(|call| call.denied.is_some());
+    for Recorded { tool, input, denied } in denied {
+        let reason = denied.unwrap_or_default();
+        wanted.denied.push(format!("was denied: {tool} {}: {reason}", main_part(&input)));
+    }
+    for Recorded { tool, input, .. } in &calls {
         let (name, accesses) = match tool_accesses(tool, input) {
             Ok(found) => found,
             Err(denial) => {
-                wanted.denied.push(format!("{tool}: {}", denial.reason));
+                wanted.denied.push(format!("stays denied: {tool}: {}", denial.reason));
                 continue;
             }
         };
@@ -57,13 +73,13 @@ pub fn policy(calls: &[(String, Value)], facts: &Facts) -> String {
     }
     let rules = wanted.rules();
     match load(&rules) {
-        Err(error) => wanted.denied.push(format!("this text does not load ({error})")),
+        Err(error) => wanted.denied.push(format!("stays denied: this text does not load ({error})")),
         Ok(policy) => {
-            for (tool, input) in calls {
+            for Recorded { tool, input, .. } in &calls {
                 let decision = check_call(&policy, facts, tool, input);
                 if !decision.is_allowed() {
                     let shown = main_part(input);
-                    wanted.denied.push(format!("{tool} {shown}: {}", decision.reason));
+                    wanted.denied.push(format!("stays denied: {tool} {shown}: {}", decision.reason));
                 }
             }
         }
@@ -74,7 +90,7 @@ pub fn policy(calls: &[(String, Value)], facts: &Facts) -> String {
     );
     let mut seen = BTreeSet::new();
     for denied in wanted.denied.iter().filter(|denied| seen.insert((*denied).clone())) {
-        text.push_str(&format!("# stays denied: {}\n", denied.replace(|c: char| c.is_control(), " ")));
+        text.push_str(&format!("# {}\n", denied.replace(|c: char| c.is_control(), " ")));
     }
     text + &rules
 }
@@ -335,9 +351,9 @@ mod tests {
     use crate::policy::explain::tests::facts_of_nothing;
 
     fn suggested(calls: &[(&str, Value)]) -> String {
-        let calls: Vec<_> = calls.iter().map(|(tool, input)| ((*tool).to_owned(), input.clone())).collect();
-        let facts = facts_of_nothing();
-        policy(&calls, &facts)
+        let call =
+            |(tool, input): &(&str, Value)| Recorded { tool: (*tool).to_owned(), input: input.clone(), denied: None };
+        policy(calls.iter().map(call).collect(), &facts_of_nothing())
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::rules::{List, Rule};
 use super::shell::no_rule_allows;
 use super::web::host_matches;
 use crate::path::RelPath;
-use crate::tool_name::tool_named;
+use crate::tool_name::{tool_named, unknown};
 
 /// Returns warnings about rules: allowed interpreters, write rules over protected paths, rules that a deny covers.
 pub fn warnings(policy: &Policy) -> Vec<String> {
@@ -23,7 +23,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
         }));
         found.extend(own(source, &rules.tools.allow).filter_map(|rule| {
             let Some(real) = tool_named(&rule.value) else {
-                return Some(never(rule, format!("unknown tool `{}`", rule.value)));
+                return Some(never(rule, unknown(&rule.value)));
             };
             let deny =
                 layers().flat_map(|rules| &rules.tools.deny).find(|deny| tool_named(&deny.value) == Some(real))?;

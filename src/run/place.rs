@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::checkouts::{Around, Trail, refuse_links_out};
-use crate::cli::RunArgs;
 use crate::git::repository::Repository;
 use crate::git::{Checkout, trusted};
 use crate::policy::Facts;
 use crate::policy::lists::ToolLists;
 use crate::settings::load::Request;
-use crate::settings::{Environment, Settings, home_came_unpacked};
+use crate::settings::{Environment, Settings, Valued, home_came_unpacked};
 use crate::workspace::Workspace;
 
 use crate::run::error::{Failure, PlaceError};
@@ -178,20 +177,24 @@ pub fn around(cd: Option<&Path>, environment: &Environment) -> Around {
     Around::new(&named, &environment.cwd, environment.home.as_deref())
 }
 
-/// Returns the directories outside the workspace that may be read. A missing one is an error.
-pub fn included(
-    arguments: &RunArgs,
-    settings: &Settings,
-    environment: &Environment,
-) -> Result<Vec<PathBuf>, PlaceError> {
-    let from_flags = arguments.input.include_directories.iter().cloned();
-    let from_settings = settings.context.include_directories.iter().map(|folder| PathBuf::from(&folder.value));
-    let real = |folder: PathBuf| {
-        let path = environment.cwd.join(&folder);
-        let real = refuse_links_out(&path).and_then(|()| path.canonicalize());
-        real.map_err(|cause| PlaceError::Included { path: folder.display().to_string(), cause })
+/// Returns the directories outside the workspace that may be read: those of flags, and of the settings. A missing one is
+/// an error.
+pub fn included(flags: &[PathBuf], settings: &Settings, environment: &Environment) -> Result<Vec<PathBuf>, PlaceError> {
+    let real = |folder: &Path| {
+        let path = environment.cwd.join(folder);
+        refuse_links_out(&path).and_then(|()| path.canonicalize())
     };
-    from_flags.chain(from_settings).map(real).collect()
+    let of_flag = |folder: &PathBuf| {
+        real(folder).map_err(|cause| PlaceError::Included { path: folder.display().to_string(), cause })
+    };
+    let of_settings = |folder: &Valued<String>| {
+        real(Path::new(&folder.value)).map_err(|cause| PlaceError::IncludedBySettings {
+            origin: folder.origin.clone(),
+            path: folder.value.clone(),
+            cause,
+        })
+    };
+    flags.iter().map(of_flag).chain(settings.context.include_directories.iter().map(of_settings)).collect()
 }
 
 /// Finds the directory of the program's state, or makes one.

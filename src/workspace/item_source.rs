@@ -1,11 +1,15 @@
 //! Reads lists of records, one at a time: lines of JSON, CSV, TSV, or plain lines.
 
+use std::cell::Cell;
 use std::io::{self, BufRead, Read as _};
 
 use serde_json::Value;
 
 use crate::batch::item::Fields;
 use crate::batch::keys::{KeyError, RECORD};
+
+/// The byte order mark.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The form of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +102,9 @@ fn each_line(source: &mut dyn BufRead, end: u8, take: &mut TakeLine<'_>) -> Resu
             return Ok(());
         }
         line += 1;
+        if line == 1 && text.starts_with(MARK) {
+            text.drain(..MARK.len());
+        }
         match text.pop() {
             Some(last) if last != end => text.push(last),
             Some(_) | None => {}
@@ -125,19 +132,73 @@ fn table(
             other => ListError::Line { line, why: format!("it cannot be read: {other:?}") },
         }
     };
-    let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(source);
+    let unclosed = Cell::new(None);
+    let closed = || match unclosed.get() {
+        Some(line) => Err(ListError::Line { line, why: "the quote is never closed".to_owned() }),
+        None => Ok(()),
+    };
+    let quotes = Quotes { source, separator, line: 1, at: At::Start, unclosed: &unclosed };
+    let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(quotes);
     let names = reader.headers().map_err(wrong)?.clone();
+    closed()?;
     let mut seen = std::collections::HashSet::new();
     if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
         return Err(ListError::Line { line: 1, why: format!("two columns are named `{twice}`") });
     }
     for record in reader.records() {
+        closed()?;
         let record = record.map_err(wrong)?;
         let line = record.position().map_or(0, csv::Position::line);
         let cells = names.iter().zip(&record).map(|(name, cell)| (name.to_owned(), Value::from(cell)));
         take(line, cells.collect())?;
     }
     Ok(())
+}
+
+/// Where in a table a byte is.
+#[derive(Debug, Clone, Copy)]
+enum At {
+    /// At the beginning of a field.
+    Start,
+    /// In a field without quotes.
+    Plain,
+    /// In quotes, from this line on.
+    Quoted(u64),
+    /// After a quote that ends the field, or is the first of two.
+    Quote(u64),
+}
+
+/// Passes a table on, and notes where a quote begins that its end does not close: the parser takes all that follows as
+/// one field.
+struct Quotes<'a> {
+    source: &'a mut dyn BufRead,
+    separator: u8,
+    line: u64,
+    at: At,
+    unclosed: &'a Cell<Option<u64>>,
+}
+
+impl io::Read for Quotes<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(buffer)?;
+        if let (0, false, At::Quoted(line)) = (read, buffer.is_empty(), self.at) {
+            self.unclosed.set(Some(line));
+        }
+        for byte in &buffer[..read] {
+            let ends = [b'\r', b'\n', self.separator].contains(byte);
+            self.at = match (self.at, byte) {
+                (At::Start, b'"') => At::Quoted(self.line),
+                (At::Quoted(line), b'"') => At::Quote(line),
+                (At::Quote(line), b'"') => At::Quoted(line),
+                (At::Quoted(line), _) => At::Quoted(line),
+                (At::Start | At::Plain | At::Quote(_), _) if ends => At::Start,
+                (At::Start, byte) if MARK.contains(byte) => At::Start,
+                (At::Start | At::Plain | At::Quote(_), _) => At::Plain,
+            };
+            self.line += u64::from(*byte == b'\n');
+        }
+        Ok(read)
+    }
 }
 
 #[cfg(test)]
@@ -169,6 +230,9 @@ mod tests {
             all(ListForm::Lines(b'\n'), "a\r\n\n b").unwrap(),
             [found(1, r#"{"line":"a"}"#), found(3, r#"{"line":" b"}"#)]
         );
+        assert_eq!(all(ListForm::Jsonl, "\u{feff}{\"a\":1}\n").unwrap(), [found(1, r#"{"a":1}"#)]);
+        assert_eq!(all(ListForm::Lines(b'\n'), "\u{feff}a").unwrap(), [found(1, r#"{"line":"a"}"#)]);
+        assert_eq!(all(ListForm::Table(b','), "a,b\nx \"y,z\"").unwrap(), [found(2, r#"{"a":"x \"y","b":"z\""}"#)]);
         assert_eq!(all(ListForm::Lines(0), "a\nb\0").unwrap(), [found(1, r#"{"line":"a\nb"}"#)]);
     }
 
@@ -182,6 +246,9 @@ mod tests {
                 "line 3: it is not JSON: EOF while parsing a value at line 1 column 5",
             ),
             (ListForm::Table(b','), "a,b\n1\n", "line 2: it has 1 columns, and the first line has 2"),
+            (ListForm::Table(b','), "id,text\na,\"un\nb,\"\"x\nc,third", "line 2: the quote is never closed"),
+            (ListForm::Table(b','), "id,text\na,\"un\"\n\"b\"\"", "line 3: the quote is never closed"),
+            (ListForm::Table(b','), "\u{feff}\"id,text\na,b", "line 1: the quote is never closed"),
             (ListForm::Table(b','), "a,a\n1,2\n", "line 1: two columns are named `a`"),
         ] {
             assert_eq!(all(form, text).unwrap_err().to_string(), error);

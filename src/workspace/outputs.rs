@@ -34,12 +34,14 @@ pub fn keep_secret(path: &Path, secret: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(secret)
 }
 
-/// Creates a file, with the directories above it; an existing one is an error.
+/// Creates a file, with the directories above it; an existing one is an error. Nothing is left of one that cannot be
+/// written.
 pub fn create_new(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    OpenOptions::new().write(true).create_new(true).open(path)?.write_all(content)
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(content).inspect_err(|_| drop(std::fs::remove_file(path)))
 }
 
 /// Appends to a file that a CI system made for this (outputs, summary), or creates it.

@@ -140,17 +140,24 @@ fn claim(parent: &Folder, name: OsString, made_before: SystemTime) -> Option<Aba
     let folder = parent.enter_name(&name).ok()?;
     let user = rustix::process::geteuid().as_raw();
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let mut marker = File::from(rustix::fs::openat(&folder, MARKER, flags, Mode::empty()).ok()?);
+    let open = |name: &str| rustix::fs::openat(&folder, name, flags, Mode::empty()).map(File::from);
+    // A run that was killed while it made its directory has left the marker alone, without its name or its text.
+    let unnamed = format!("{MARKER}.new");
+    let is_alone = || folder.names().is_ok_and(|names| names.iter().all(|(name, _)| *name == *unnamed));
+    let (mut marker, is_begun) = match open(MARKER) {
+        Ok(marker) => (marker, false),
+        Err(_) => (open(&unnamed).ok().filter(|_| is_alone())?, true),
+    };
     let about = marker.metadata().ok()?;
     let is_ours = rustix::fs::fstat(&folder).ok()?.st_uid == user && about.uid() == user;
-    if !is_ours || !about.is_file() || about.len() != MARKER_TEXT.len() as u64 || about.modified().ok()? >= made_before
-    {
+    let is_long = about.len() == MARKER_TEXT.len() as u64 || is_begun && about.len() == 0;
+    if !is_ours || !about.is_file() || !is_long || about.modified().ok()? >= made_before {
         return None;
     }
-    let mut text = [0; MARKER_TEXT.len()];
+    let mut text = vec![0; about.len() as usize];
     marker.read_exact(&mut text).ok()?;
     rustix::fs::flock(&marker, FlockOperation::NonBlockingLockExclusive).ok()?;
-    (text == MARKER_TEXT).then_some(Abandoned { name, folder, _lock: marker })
+    (text.is_empty() || text == MARKER_TEXT).then_some(Abandoned { name, folder, _lock: marker })
 }
 
 #[cfg(test)]
@@ -215,5 +222,13 @@ mod tests {
         std::fs::remove_file(at.join(MARKER)).unwrap();
         std::fs::write(at.join(MARKER), "another text").unwrap();
         assert!(!claimed(later), "another marker");
+        std::fs::remove_file(at.join(MARKER)).unwrap();
+        let begun = at.join(format!("{MARKER}.new"));
+        std::fs::write(&begun, "").unwrap();
+        assert!(claimed(later), "a run that was killed before its marker had a name");
+        std::fs::write(&begun, MARKER_TEXT).unwrap();
+        assert!(claimed(later) && !claimed(SystemTime::UNIX_EPOCH), "with its text, and old enough");
+        std::fs::write(at.join("a"), "").unwrap();
+        assert!(!claimed(later), "with other files");
     }
 }

@@ -32,6 +32,9 @@ pub(super) enum BatchError {
     /// `--map` names a field that does not exist.
     #[error("--map {param}={field}: the item `{key}` has no field `{field}`")]
     MapField { param: String, field: String, key: String },
+    /// A parameter gets no value.
+    #[error("the item `{key}` has no field `{field}` with a value; its fields are {fields}")]
+    NoField { key: String, field: String, fields: String, param: Option<String> },
     /// A stranger's text would go where it is not fenced.
     #[error("parameter {0} takes values of items: declare it `untrusted: true`, or say --trust-items")]
     Trusts(String),
@@ -83,6 +86,9 @@ pub(super) enum BatchError {
     /// A file is shown to nobody.
     #[error("--file: what runs does not read files, so that none would be shown")]
     Unread,
+    /// Its directory is that of the items.
+    #[error("--out {0} is the workspace itself")]
+    OutIsWorkspace(String),
     /// Its directory cannot be hidden from the items.
     #[error("--out {path}: {cause}")]
     Hide { path: String, cause: Box<Diagnostic> },
@@ -118,6 +124,7 @@ impl CliError for BatchError {
             | BatchError::Delivery { .. }
             | BatchError::Template(_)
             | BatchError::Unread
+            | BatchError::OutIsWorkspace(_)
             | BatchError::Api(_)
             | BatchError::ApiOut
             | BatchError::Window
@@ -133,6 +140,7 @@ impl CliError for BatchError {
             | BatchError::Prompt(_)
             | BatchError::MapParam { .. }
             | BatchError::MapField { .. }
+            | BatchError::NoField { .. }
             | BatchError::Trusts(_)
             | BatchError::NothingTaken { .. }
             | BatchError::Other { .. }
@@ -153,6 +161,12 @@ impl CliError for BatchError {
             BatchError::Prompt(_) => "write {{ item.FIELD }} for a field of the item",
             BatchError::MapParam { .. } => "see `qwen recipe show` for its parameters",
             BatchError::MapField { .. } => "name a field of the items, or a JSON pointer such as /user/name",
+            BatchError::NoField { param: Some(param), .. } => {
+                return Some(Cow::Owned(format!(
+                    "say with --map {param}=FIELD which field the parameter `{param}` takes"
+                )));
+            }
+            BatchError::NoField { param: None, .. } => "use one of them in the prompt",
             BatchError::Trusts(_) => {
                 "texts of items may be a stranger's; `qwen help batch` says what follows from that"
             }
@@ -165,6 +179,7 @@ impl CliError for BatchError {
             BatchError::Shard(ShardError::Array { .. } | ShardError::Alone { .. }) => "set QWEN_SHARD_TOTAL",
             BatchError::Shard(_) => "write K/N, for example 1/8",
             BatchError::Rerun(_) => "write the key as the journal has it",
+            BatchError::OutIsWorkspace(_) => "name another directory, for example `--out out`",
             BatchError::Hide { .. } => "name a directory outside of the workspace",
             BatchError::Idle(_) => "add one of them, or leave the flag out",
             BatchError::Delivery { .. } => "or leave it out, and use `qwen batch deliver DIR` afterwards",

@@ -101,6 +101,10 @@ pub(super) fn hide(arguments: &BatchArgs, shared: &mut Shared) -> Result<(), Fai
     let Ok(real) = at.canonicalize() else { return Ok(()) };
     let real = real.join(rest);
     let Some(below) = real.strip_prefix(shared.place.root()).ok().and_then(|path| path.to_str()) else { return Ok(()) };
+    if below.is_empty() {
+        let shown = arguments.course.out.as_deref().unwrap_or(&out).display().to_string();
+        return Err(BatchError::OutIsWorkspace(shown).into());
+    }
     let below = globset::escape(below.trim_end_matches('/'));
     let globs =
         || [below.clone(), format!("{below}/**")].map(|glob| Spanned { value: glob, span: Span::default() }).into();

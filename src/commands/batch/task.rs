@@ -41,6 +41,8 @@ pub(super) struct Task {
     fixed: BTreeSet<String>,
     map: BTreeMap<String, String>,
     trusts: bool,
+    /// Whether a file gives values for all items.
+    has_file: bool,
 }
 
 impl Task {
@@ -92,7 +94,8 @@ impl Task {
             }
             warnings.push(warning.brief());
         }
-        Ok(Task { recipe, prompt_sha256, warnings, params, fixed, map, trusts })
+        let has_file = arguments.task.params_file.is_some();
+        Ok(Task { recipe, prompt_sha256, warnings, params, fixed, map, trusts, has_file })
     }
 
     /// Returns the map as `batch.json` has it.
@@ -106,7 +109,14 @@ impl Task {
         let mut values = Map::new();
         for (name, param) in self.params.iter().filter(|(name, _)| !self.fixed.contains(*name)) {
             let field = self.map.get(name).unwrap_or(name);
-            let Some(value) = item.field(field).filter(|value| !value.is_null()) else { continue };
+            let Some(value) = item.field(field).filter(|value| !value.is_null()) else {
+                if param.default.is_none() && param.env.is_none() && !self.has_file {
+                    let (key, field, fields) = (item.key.clone(), field.clone(), fields_of(item));
+                    let param = self.prompt_sha256.is_none().then(|| name.clone());
+                    return Err(BatchError::NoField { key, field, fields, param });
+                }
+                continue;
+            };
             if !self.trusts && !takes_strangers(param) {
                 return Err(BatchError::Trusts(name.clone()));
             }
@@ -131,9 +141,12 @@ impl Task {
         if !values.is_empty() {
             return Ok(());
         }
-        let fields = item.fields.keys().cloned().collect::<Vec<_>>().join(", ");
-        Err(BatchError::NothingTaken { key: item.key.clone(), fields })
+        Err(BatchError::NothingTaken { key: item.key.clone(), fields: fields_of(item) })
     }
+}
+
+fn fields_of(item: &Item) -> String {
+    item.fields.keys().cloned().collect::<Vec<_>>().join(", ")
 }
 
 /// Bytes of a prompt after its first parameter that are worth a warning.

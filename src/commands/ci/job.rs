@@ -192,7 +192,8 @@ pub(super) fn open(inputs: &Inputs, environment: &Environment) -> Result<Place, 
         other @ (PlaceError::LinkOut { .. }
         | PlaceError::Temporary { .. }
         | PlaceError::NoState
-        | PlaceError::Included { .. }) => other.into(),
+        | PlaceError::Included { .. }
+        | PlaceError::IncludedBySettings { .. }) => other.into(),
     })
 }
 

@@ -12,7 +12,7 @@ use crate::batch::evaluation::{CaseFacts, Design};
 use crate::bounded;
 use crate::cli::eval::EvalArgs;
 use crate::commands::recipe_fixture::named;
-use crate::commands::recipe_test::recipe_of;
+use crate::commands::recipe_test::{file_of, recipe_of};
 use crate::event::RecipeFacts;
 use crate::recipe::Recipe;
 use crate::recipe::cases::TestCase;
@@ -83,16 +83,6 @@ pub(super) fn design(subjects: &[Subject], models: Vec<String>, runs: u32) -> De
     let facts =
         |subject: &Subject| (subject.facts.clone(), subject.cases.iter().map(|case| case.facts.clone()).collect());
     Design { recipes: subjects.iter().map(facts).collect(), models, runs }
-}
-
-/// Returns the file of a recipe: a name is one of the repository's.
-fn file_of(word: &str, environment: &Environment, top: &Path) -> PathBuf {
-    if crate::recipe::load::is_path(word) {
-        return environment.cwd.join(word);
-    }
-    let directory = top.join(".qwen/recipes");
-    let yml = directory.join(format!("{word}.yml"));
-    if yml.is_file() { yml } else { directory.join(format!("{word}.yaml")) }
 }
 
 fn subject(file: PathBuf, recipe: Recipe, args: &EvalArgs, environment: &Environment) -> Result<Subject, Failure> {

@@ -44,6 +44,9 @@ use runs::{Left, Runs};
 /// The kind of source that `batch.json` names.
 const SOURCE: &str = "cases";
 
+/// Runs of each case with each model if none is said.
+const RUNS: u32 = 5;
+
 /// Tries of a run whose provider is unavailable.
 const ATTEMPTS: u32 = 3;
 
@@ -58,7 +61,9 @@ pub(super) fn run(args: &EvalArgs, environment: &Environment, out: &mut dyn Writ
     let shard = args.shard.as_deref().map(|text| Shard::named(text, &|name| environment.value(name))).transpose();
     let shard = shard.map_err(EvalError::Shard)?;
     let folder = open((args, shard), &subjects, &models, environment, &place)?;
-    let planned = runs::planned(&subjects, &models, args.runs);
+    let recorded = || runs::recorded(&subjects, &models, &folder);
+    let runs_of_each = args.runs.unwrap_or_else(|| if args.replay { recorded() } else { RUNS });
+    let planned = runs::planned(&subjects, &models, runs_of_each);
     if shard.is_none() {
         runs::gather(&planned, &folder)?;
     }
@@ -75,11 +80,11 @@ pub(super) fn run(args: &EvalArgs, environment: &Environment, out: &mut dyn Writ
     }
     let outcomes = planned.iter().map(|planned| planned.outcome(&folder)).collect::<Result<Vec<_>, _>>()?;
     let names = models.iter().map(|model| runs::name(model.as_deref()).to_owned()).collect();
-    let design = cases::design(&subjects, names, args.runs);
+    let design = cases::design(&subjects, names, runs_of_each);
     let outcomes = outcomes.into_iter().flatten().collect();
     let mut evaluation = Evaluation::of(&design, outcomes, baseline.as_ref()).gated(&gates(&args.gates));
-    if args.runs > 1 && subjects.iter().any(|subject| subject.is_cold) {
-        evaluation.warnings.push(format!("at temperature 0 the {} runs of a case may all be the same", args.runs));
+    if runs_of_each > 1 && subjects.iter().any(|subject| subject.is_cold) {
+        evaluation.warnings.push(format!("at temperature 0 the {runs_of_each} runs of a case may all be the same"));
     }
     if let Some(Failure { exit, .. }) = &stopped {
         evaluation.ends_with(*exit);
@@ -115,8 +120,11 @@ fn written(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let (object, markdown) = (to_pretty(evaluation) + "\n", shown::markdown(evaluation));
-    folder.replace("eval.json", object.as_bytes())?;
-    folder.replace("eval.md", markdown.as_bytes())?;
+    // What was concluded from all recordings is worth more than that some are missing.
+    if !(args.replay && evaluation.is_incomplete()) {
+        folder.replace("eval.json", object.as_bytes())?;
+        folder.replace("eval.md", markdown.as_bytes())?;
+    }
     let text = match args.output_format {
         EvalFormat::Text => shown::text(evaluation),
         EvalFormat::Result => object,

@@ -10,10 +10,11 @@ use super::cases::{Case, Subject};
 use super::error::EvalError;
 use crate::batch::budget::is_of_batch;
 use crate::batch::evaluation::{Outcome, Run, RunVerdict, happened};
-use crate::batch::item::Item;
+use crate::batch::item::{Item, stem_of_key};
 use crate::batch::plan::files;
 use crate::batch::shard::{self, Shard};
 use crate::bounded;
+use crate::cli::eval::MOST_RUNS;
 use crate::commands::recipe_case::CaseProject;
 use crate::commands::recipe_fixture::Surroundings;
 use crate::emit::Report;
@@ -94,13 +95,30 @@ fn read(folder: &BatchFolder, item: &Item) -> Result<Option<Record>, EvalError> 
     bytes.map(parse).transpose().map_err(|cause| EvalError::Record { path: shown(), cause })
 }
 
+/// Returns the number of runs of which one is recorded.
+pub(super) fn recorded(subjects: &[Subject], models: &[Option<String>], folder: &BatchFolder) -> u32 {
+    let is_recorded = |run: &u32| {
+        subjects.iter().flat_map(|subject| subject.cases.iter().map(move |case| (subject, case))).any(
+            |(subject, case)| {
+                let of_model = |model: &Option<String>| item(1, subject, case, model.as_deref(), *run);
+                models.iter().any(|model| recording(folder, &of_model(model)).is_file())
+            },
+        )
+    };
+    (1..=MOST_RUNS).rev().find(is_recorded).unwrap_or_default()
+}
+
+fn recording_name(item: &Item) -> String {
+    format!("{}.jsonl", stem_of_key(&item.key))
+}
+
 fn record_name(item: &Item) -> String {
-    format!("{}.run.json", item.stem())
+    format!("{}.run.json", stem_of_key(&item.key))
 }
 
 /// Returns where the recording of a run is.
 fn recording(folder: &BatchFolder, item: &Item) -> PathBuf {
-    folder.path().join(files::OF_ITEMS).join(format!("{}.jsonl", item.stem()))
+    folder.path().join(files::OF_ITEMS).join(recording_name(item))
 }
 
 /// Takes over the runs that shards of this evaluation have recorded below its directory.
@@ -114,7 +132,7 @@ pub(super) fn gather(planned: &[Planned<'_>], folder: &BatchFolder) -> Result<()
                 break;
             }
             let Some(record) = shard.item_file(&record_name(item)).map_err(unreadable)? else { continue };
-            let recording = format!("{}.jsonl", item.stem());
+            let recording = recording_name(item);
             if let Some(bytes) = shard.item_file(&recording).map_err(unreadable)? {
                 folder.keep(&recording, &bytes)?;
             }

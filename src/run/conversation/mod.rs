@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::agent::delegate::Delegates;
 use crate::agent::invoke::{self, Invoker, PolicyCheck};
-use crate::agent::limits::Account;
+use crate::agent::limits::{Account, Denials};
 use crate::agent::session::masked_messages;
 use crate::agent::transcript::Transcript;
 use crate::agent::{Agent, AgentOptions, Ending, Stopped};
@@ -399,7 +399,7 @@ impl Conversation<'_> {
             };
             let Some(failed) = verification.judge(check_environment, attempt, &|event| self.emit(event)).await else {
                 agent.warn_of_fault();
-                return Ok(self.passed(text, taken, agent.account().denials(), question));
+                return Ok(self.passed(text, taken, agent.account().denials().clone(), question));
             };
             let fingerprint = crate::verify::fingerprint(&failed, &stage.workspace.changes());
             let same = verification.stop_if_same && last_failure == Some(fingerprint);
@@ -421,8 +421,8 @@ impl Conversation<'_> {
     }
 
     /// Keeps an answer that passed.
-    fn passed(&self, text: String, taken: ParsedAnswer, denials: u64, question: &Question<'_>) -> Answer {
-        let changed_nothing = || denials == 0 && self.stage.workspace.changes().is_empty();
+    fn passed(&self, text: String, taken: ParsedAnswer, denials: Denials, question: &Question<'_>) -> Answer {
+        let changed_nothing = || denials.number == 0 && self.stage.workspace.changes().is_empty();
         if let Some(kept) = question.kept.as_ref().filter(|_| changed_nothing()) {
             kept.keep(&self.setup.masking.without_secrets(text.clone()), taken.structured.as_ref());
         }

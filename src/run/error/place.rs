@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use crate::base::CliError;
 use crate::exit::Exit;
 use crate::git::repository::RepositoryError;
+use crate::settings::Origin;
 use crate::workspace::WorkspaceError;
 
 /// Why there is no place to work in.
@@ -43,12 +44,24 @@ pub enum PlaceError {
         /// Why not.
         cause: std::io::Error,
     },
+    /// A directory of the settings cannot be used.
+    #[error("{origin}: context.includeDirectories: {path}: {cause}")]
+    IncludedBySettings {
+        /// Where it is set.
+        origin: Origin,
+        /// The directory.
+        path: String,
+        /// Why not.
+        cause: std::io::Error,
+    },
 }
 
 impl CliError for PlaceError {
     fn exit(&self) -> Exit {
         match self {
-            PlaceError::LinkOut { .. } | PlaceError::Temporary { .. } => Exit::Config,
+            PlaceError::LinkOut { .. } | PlaceError::Temporary { .. } | PlaceError::IncludedBySettings { .. } => {
+                Exit::Config
+            }
             PlaceError::Workspace(_) | PlaceError::Included { .. } => Exit::Usage,
             PlaceError::Repository(_) | PlaceError::NoState => Exit::Conflict,
         }
@@ -61,7 +74,7 @@ impl CliError for PlaceError {
             PlaceError::Workspace(_) => "give a directory with -C",
             PlaceError::Repository(error) => error.hint(),
             PlaceError::NoState => "set HOME or XDG_STATE_HOME, or give --no-undo",
-            PlaceError::Included { .. } => "name a directory that exists",
+            PlaceError::Included { .. } | PlaceError::IncludedBySettings { .. } => "name a directory that exists",
         }))
     }
 }

@@ -85,6 +85,9 @@ impl CliError for PolicyError {
                  --trust-checkout"
             }
             PolicyError::NotCommitted(_) => "name another one",
+            PolicyError::Unreadable { cause, .. } if cause.kind() == std::io::ErrorKind::PermissionDenied => {
+                "make it readable, or name another one"
+            }
             PolicyError::Unreadable { .. } => "name a file that exists, or builtin:NAME (see `qwen policy builtin`)",
             PolicyError::NotBuiltin(_) => {
                 let names = BUILTINS.map(|(name, _)| name).join(", ");

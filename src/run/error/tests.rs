@@ -83,6 +83,11 @@ fn a_directory_is_missing_with_these_words() {
         &PlaceError::Repository(RepositoryError::Io { path: "/w".into(), cause: io() }),
         &PlaceError::NoState,
         &PlaceError::Included { path: text("/i"), cause: io() },
+        &PlaceError::IncludedBySettings {
+            origin: Origin::File { path: text("s.json"), line: 2, column: 3 },
+            path: text("/i"),
+            cause: io(),
+        },
     ]), @r"
     52 config: the workspace /w: not found
       change to that directory, or give it with -C
@@ -95,6 +100,8 @@ fn a_directory_is_missing_with_these_words() {
     63 conflict: no home directory for the undo record
       set HOME or XDG_STATE_HOME, or give --no-undo
     2 usage: --include-directories /i: not found
+      name a directory that exists
+    52 config: s.json:2:3: context.includeDirectories: /i: not found
       name a directory that exists
     ");
 }

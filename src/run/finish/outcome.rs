@@ -1,6 +1,7 @@
 //! Ends a run: delivery, its failures, and what the result reports about the changes.
 
 use crate::agent::OnDeny;
+use crate::agent::limits::Denials;
 use crate::change::{Change, ChangeSet};
 use crate::deliver::gate::Cap;
 use crate::deliver::inert::{inert, inert_subject};
@@ -76,7 +77,7 @@ pub fn deliver(
 
 /// Returns the ending that an answer gives a run, as if it had changed nothing; and the exit without that of its form.
 fn answered(setup: &Setup, answer: Answer) -> (RunFinished, Exit) {
-    let exit = match (answer.denials, setup.rules.on_deny) {
+    let exit = match (answer.denials.number, setup.rules.on_deny) {
         (0, _) | (_, OnDeny::Continue) => Exit::Ok,
         (_, OnDeny::Fail | OnDeny::Stop) => Exit::Denied,
     };
@@ -84,11 +85,11 @@ fn answered(setup: &Setup, answer: Answer) -> (RunFinished, Exit) {
         exit,
         error: (exit == Exit::Denied).then(|| RunError {
             code: "denied".into(),
-            message: format!(
-                "the policy denied {}; the rest was done",
-                crate::emit::words::count(answer.denials, "call")
+            message: format!("the policy denied a call of {}; the rest was done", denied(&answer.denials)),
+            hint: Some(
+                "`permission_denials` of the JSON result has each call; with --on-deny continue such a run ends with 0"
+                    .into(),
             ),
-            hint: Some("permission_denials names the calls; with --on-deny continue such a run ends with 0".into()),
             ..RunError::default()
         }),
         result: answer.text,
@@ -97,6 +98,13 @@ fn answered(setup: &Setup, answer: Answer) -> (RunFinished, Exit) {
     };
     answer.taken.complete(&mut finished);
     (finished, exit)
+}
+
+fn denied(denials: &Denials) -> String {
+    match denials.number {
+        0 | 1 => denials.first.clone(),
+        number => format!("{} (and {} more)", denials.first, number - 1),
+    }
 }
 
 /// Says what it means that there are no changes: a warning, or an error.

@@ -127,7 +127,7 @@ fn keep_files(
     let name = format!("{stem}.result.json");
     let wanted = match keep {
         Keep::All => true,
-        Keep::Failed => is_failure(ended.exit_code),
+        Keep::Failed => is_failure(ended.exit_code) || ended.exit_code == Exit::Denied.code(),
         Keep::None => false,
     };
     if wanted || ended.product.output_cut {

@@ -189,7 +189,15 @@ impl Task<'_> {
             arguments.insert("limit".into(), (to + 1 - from).into());
         }
         let parts = self.reader.call(ToolId::ReadFile, arguments).await;
-        let parts = parts.map_err(|why| PromptError::Attached { named: named.to_owned(), why })?;
+        let parts = parts.map_err(|why| {
+            let before = named.rsplit_once(':').filter(|_| lines.is_none());
+            let root = self.reader.context.workspace.root();
+            let why = match before.filter(|(path, _)| root.join(path).is_file()) {
+                Some((_, range)) => format!("`{range}` is not a range of lines: write FROM-TO, from line 1 on"),
+                None => why,
+            };
+            PromptError::Attached { named: named.to_owned(), why }
+        })?;
         Ok(format!("--- {path} ---\n{}\n--- End of {path} ---\n\n", Part::text_of(&parts).trim_end()))
     }
 }

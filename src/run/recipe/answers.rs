@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::agent::limits::Denials;
 use crate::event::{FindingPlace, RuleFacts, RunFinished};
 use crate::exit::Exit;
 use crate::model::ToolSpec;
@@ -62,7 +63,7 @@ pub struct Answer {
     /// The final text.
     pub text: String,
     /// Calls that the policy denied.
-    pub denials: u64,
+    pub denials: Denials,
     /// The structured answer.
     pub taken: ParsedAnswer,
     /// There was nothing to do; the text says why.

@@ -97,7 +97,7 @@ impl Shared {
         if mode == Some(ApprovalMode::Plan) && delivers(arguments) {
             return Err(ModeError::Plan.into());
         }
-        let included = place::included(arguments, &settings, &environment)?;
+        let included = place::included(&arguments.input.include_directories, &settings, &environment)?;
         let around = EntryContext {
             servers: &servers.names(),
             workspace: place.root(),
