@@ -110,7 +110,8 @@ impl Search<'_> {
         for (name, kind) in here.names()? {
             let Some(path) = at.child(&name) else { continue };
             if name == ".git" {
-                if !(at.is_root() && self.keeps_git) && !self.is_mark(here, &name, kind)? {
+                let is_kept = at.is_root() && self.keeps_git || self.is_mark(here, &name, kind)?;
+                if !is_kept {
                     self.remove(here, &name, &path)?;
                 }
             } else if kind.is_dir() {
