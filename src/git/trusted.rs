@@ -355,6 +355,14 @@ mod tests {
         std::fs::write(top.join(path), text).unwrap();
     }
 
+    #[test]
+    fn a_file_that_cannot_be_looked_at_is_named() {
+        let (_folder, top) = folder();
+        let long = top.join("x".repeat(300));
+        let error = fingerprint(&top, &long).unwrap_err();
+        assert!(error.to_string().starts_with(&format!("{}: ", long.join(".qwen").display())), "{error}");
+    }
+
     fn commit(top: &Path) {
         let git = Git::new(top)
             .with_filters_off()

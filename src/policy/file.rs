@@ -523,7 +523,7 @@ impl CommandRule {
         let words = || self.cmd.iter().flat_map(|element| &element.0);
         if let Some(word) = words().find(|word| matches!(word.as_str(), "*" | "**")) {
             return Err(format!(
-                "`{word}` in `cmd` is no pattern: write the first words; table, `options` and `operands` say what follows"
+                "`{word}` in `cmd` is not a pattern: write the first words; table, `options` and `operands` say what follows"
             ));
         }
         let none = Options::default();
