@@ -55,8 +55,27 @@ fn spellings<'o>(option: &'o str, table: Option<&'static Table>, subcommand: Opt
         |sub: &&Table| subcommand.is_none_or(|element| element.0.iter().any(|known| named(sub.names, known)));
     let tables =
         table.into_iter().flat_map(|table| std::iter::once(table).chain(table.subcommands.iter().filter(is_meant)));
-    tables.flat_map(|table| names_of(table.options, option)).chain([option]).collect()
+    let mut names: Vec<&str> = tables.flat_map(|table| names_of(table.options, option)).chain([option]).collect();
+    if table.is_some_and(|table| table.names == "git") && names.contains(&"--patch") {
+        names.extend(SHOWS_PATCH);
+    }
+    names
 }
+
+/// Options of git that show a patch as `--patch` does.
+/// Source: git-log(1), git-diff(1).
+const SHOWS_PATCH: [&str; 10] = [
+    "-U",
+    "--unified",
+    "--patch-with-raw",
+    "--patch-with-stat",
+    "--binary",
+    "-c",
+    "--cc",
+    "--dd",
+    "--remerge-diff",
+    "-L",
+];
 
 // Programs that are others under another name.
 const KIN: [(&str, &str); 5] =
@@ -228,6 +247,10 @@ mod tests {
             ("[python3, manage.py]", &["python3 ./manage.py"]),
             ("[rm], options: {deny: [--recursive]}", &["rm -r x", "rm -fR x", "rm --rec x"]),
             ("[git, commit], options: {deny: [--no-verify]}", &["git commit -n -m x", "git commit -nm x"]),
+            (
+                "[git, log], options: {deny: [-p]}",
+                &["git log -u", "git log --patch-with-stat", "git log -U3", "git log --cc -1", "git log -L1,2:a"],
+            ),
             ("[cargo, test], options: {deny: [--release]}", &["cargo test -r", "cargo t -r"]),
         ] {
             for command in commands {
