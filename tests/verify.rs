@@ -100,6 +100,34 @@ fn a_check_judges_the_change_and_nothing_beside_it() {
 }
 
 #[test]
+fn what_the_background_writes_last_is_a_part_of_the_change() {
+    let command = "until test -e begin; do sleep 0.01; done; echo three >a.txt; sleep 60";
+    let background = call("run_shell_command", json!({"command": command, "is_background": true}));
+    let begin = call("run_shell_command", json!({"command": "touch begin"}));
+    let project = Project::new().file("a.txt", "one\n").file(".gitignore", "begin\n").git().model([
+        background,
+        begin,
+        say("done"),
+    ]);
+    let outcome = project.run(&["--yolo", "--apply", "--verify-attempts=1", "--verify", CHECK, "go"]);
+    // It may be too late: then the check fails.
+    assert_eq!(outcome.code == 0, project.read("a.txt") == "three\n", "{}", outcome.stderr);
+}
+
+#[test]
+fn what_one_check_leaves_helps_no_other() {
+    let check = "test ! -e made || exit 0\nmkdir made; echo 1 >made/x; exit 1\n";
+    let project = Project::new().file("a.txt", "one\n").file("check.sh", check).git().model([
+        edit("one", "two"),
+        say("done"),
+        edit("two", "three"),
+        say("done"),
+    ]);
+    let outcome = project.run(&["--apply", "--verify-attempts=2", "--verify", "sh check.sh", "go"]);
+    assert_eq!(outcome.code, 64, "{}", outcome.stderr);
+}
+
+#[test]
 fn what_a_check_changes_is_said_and_not_kept() {
     let check = "echo four >a.txt; echo x >new.txt\n";
     let replies = || [edit("one", "three"), say("done")];

@@ -412,6 +412,9 @@ impl CheckEnvironment<'_> {
         let after = workspace.changes();
         workspace.take_back(staged.clone());
         let _of_the_check = workspace.take_refusals();
+        if let Err(error) = runner.show_staged().await {
+            return (Done { exit_code: None, output: error.message, timed_out: false }, Vec::new());
+        }
         let was_there = |path: &RelPath, change: &Change| match staged.get(path) {
             Some(earlier) => earlier.after != Entry::Absent && earlier.after != change.after,
             None => change.before != Entry::Absent,

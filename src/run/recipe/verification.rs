@@ -8,7 +8,7 @@ use crate::path::RelPath;
 use crate::run::recipe::checks::{Check, CheckEnvironment};
 use crate::run::recipe::finishing::Finishing;
 use crate::verify::guards::Guards;
-use crate::verify::{CheckResult, Failed};
+use crate::verify::{CheckResult, FEEDBACK_BYTES, Failed};
 
 /// The files that are named which a check has changed.
 const NAMED: usize = 3;
@@ -44,7 +44,14 @@ impl Verification {
         attempt: u32,
         emit: &(dyn Fn(Event) + Send + Sync),
     ) -> Option<Failed> {
-        check_environment.runner.end().await;
+        if let Err(error) = check_environment.runner.settle().await {
+            let output = error.message;
+            return Some(Failed::Check(CheckResult {
+                output,
+                feedback_bytes: FEEDBACK_BYTES,
+                ..CheckResult::default()
+            }));
+        }
         if let Some(failed) = self.finishing.run(check_environment, (attempt, self.attempts), emit).await {
             return Some(failed);
         }

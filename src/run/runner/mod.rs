@@ -178,10 +178,29 @@ impl Runner {
     pub async fn before_check(&self) -> Result<(), ToolError> {
         let mut slot = self.command_tree.lock().await;
         let Some(command_tree) = slot.as_mut() else { return Ok(()) };
+        command_tree.sync_in(&self.options.workspace.changes()).map_err(no_tree)?;
         command_tree.drop_leftovers(&self.options.workspace.changes()).map_err(no_tree)?;
         command_tree
             .lend_git(self.repository(), self.objects_at())
             .map_err(|error| ToolError::failed(format!("cannot make git's directory for the command: {error}")))
+    }
+
+    /// Ends what runs in the background, and stages what it has written since.
+    pub async fn settle(&self) -> Result<(), ToolError> {
+        self.end().await;
+        let mut slot = self.command_tree.lock().await;
+        let Some(command_tree) = slot.as_mut() else { return Ok(()) };
+        // Edits since the last command are not undone.
+        command_tree.sync_in(&self.options.workspace.changes()).map_err(no_tree)?;
+        self.collect(command_tree).map(drop)
+    }
+
+    /// Stages what has changed in the tree; returns what was refused.
+    fn collect(&self, command_tree: &mut CommandTree) -> Result<Collected, ToolError> {
+        let judge = |path: &RelPath, change: &Change| self.judge(path, change);
+        let collected = command_tree.sync_out(&self.options.workspace, &judge).map_err(no_tree)?;
+        self.options.workspace.note_refusals(&collected.refused);
+        Ok(collected)
     }
 
     /// Gives the other commands the directory of git back that they had.
@@ -355,10 +374,7 @@ impl Runner {
         }
         let mut slot = self.command_tree.lock().await;
         let Some(command_tree) = slot.as_mut() else { return Ok(Vec::new()) };
-        let collected = command_tree
-            .sync_out(&self.options.workspace, &|path, change| self.judge(path, change))
-            .map_err(no_tree)?;
-        self.options.workspace.note_refusals(&collected.refused);
+        let collected = self.collect(command_tree)?;
         Ok(refusals(&collected))
     }
 
@@ -427,10 +443,7 @@ impl Runner {
         }
         let output = output?.map_err(|error| ToolError::failed(error.to_string()))?;
         self.happened.is_out_of_hand.fetch_or(output.is_out_of_hand, Ordering::Relaxed);
-        let collected = command_tree
-            .sync_out(&self.options.workspace, &|path, change| self.judge(path, change))
-            .map_err(no_tree)?;
-        self.options.workspace.note_refusals(&collected.refused);
+        let collected = self.collect(command_tree)?;
         let notes = self.notes(plan, command_tree, &output, &collected);
         let bytes = |captured: &Captured| (captured.text(), captured.missing);
         let ((stdout, stdout_missing), (stderr, stderr_missing)) = (bytes(&output.stdout), bytes(&output.stderr));

@@ -15,7 +15,7 @@ use super::common::DEEPEST;
 use super::git::{Scratch, scratch_git_of};
 use super::layer;
 use super::outputs::Rules;
-use crate::change::{ChangeSet, Entry};
+use crate::change::{Change, ChangeSet, Entry};
 use crate::git::repository::Repository;
 use crate::path::RelPath;
 use crate::workspace::folder::Folder;
@@ -32,6 +32,20 @@ fn modified(stat: &Stat) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::new(seconds, u32::try_from(stat.st_mtime_nsec).unwrap_or(0))
 }
 
+/// Renames a file or directory of our own, also where commands have closed it or the directory above.
+fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    if let (Some(above), Some(name)) = (from.parent(), from.file_name()) {
+        let above = Folder::root_of_ours(above)?;
+        if above.stat(name)?.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir()) {
+            above.open_to(name, 0o700)?;
+        }
+    }
+    if let Some(above) = to.parent() {
+        Folder::root_of_ours(above)?;
+    }
+    std::fs::rename(from, to)
+}
+
 /// A search for leftovers.
 struct Search<'a> {
     tree: &'a CommandTree,
@@ -41,7 +55,8 @@ struct Search<'a> {
 }
 
 impl CommandTree {
-    /// Removes directories that hold no file and are not the project's, special files, and repositories below the top.
+    /// Removes what is neither the project's nor a part of the change nor ignored by the project's own rules: files, directories
+    /// without any, special files, and repositories below the top.
     pub fn drop_leftovers(&mut self, staged: &ChangeSet) -> Result<(), WorkspaceError> {
         self.open_wide()?;
         let dropped = self.search_leftovers(staged);
@@ -70,7 +85,7 @@ impl CommandTree {
         let Some(git) = common.git.clone() else { return Ok(()) };
         let at = common.directory.path().canonicalize()?;
         let aside = at.join(ASIDE);
-        match std::fs::rename(&git.folder, &aside) {
+        match rename(&git.folder, &aside) {
             // A command has removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             moved => moved?,
@@ -94,10 +109,15 @@ impl CommandTree {
         let at = common.directory.path().canonicalize()?;
         // What a check has left there may be hard to remove; it goes with everything else at the end of the run.
         let used = (1..).map(|number: u32| at.join(format!("git.{number}")));
-        if let Some(free) = used.into_iter().find(|path| path.symlink_metadata().is_err()) {
-            let _gone = std::fs::rename(&git.folder, free);
+        let free =
+            used.into_iter().find(|path| path.symlink_metadata().is_err()).ok_or(io::ErrorKind::AlreadyExists)?;
+        for (from, to) in [(&git.folder, &free), (&at.join(ASIDE), &git.folder)] {
+            match rename(from, to) {
+                // A command has removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                moved => moved?,
+            }
         }
-        let _removed_by_a_command = std::fs::rename(at.join(ASIDE), &git.folder);
         common.git = Some(git);
         Ok(())
     }
@@ -121,15 +141,24 @@ impl Search<'_> {
                 }
                 let beneath = layer::below(project, &name)?;
                 let inner = here.enter_name(&name)?;
-                if self.clear(&inner, beneath.as_ref(), &path, &rules.enter(&path))? || beneath.is_some() {
+                let is_full = self.clear(&inner, beneath.as_ref(), &path, &rules.enter(&path))?;
+                // A directory goes with its last file; one that was empty before stays.
+                if is_full || beneath.is_some() && !self.loses_files(&path) {
                     holds = true;
                 } else {
                     self.remove(here, &name, &path)?;
                 }
             } else if kind.is_file() || kind.is_symlink() {
-                holds = true;
-                if kind.is_file() && !rules.ignore(&name, Kind::File) {
-                    self.set_right(here, project, &name, &path)?;
+                if rules.ignore(&name, Kind::File) {
+                    holds = true;
+                } else if self.is_part(project, &name, &path)? {
+                    holds = true;
+                    if kind.is_file() {
+                        self.set_right(here, project, &name, &path)?;
+                    }
+                } else {
+                    // It is ignored by what the run itself has made.
+                    self.remove(here, &name, &path)?;
                 }
             } else if !self.is_mark(here, &name, kind)? {
                 self.remove(here, &name, &path)?;
@@ -138,23 +167,42 @@ impl Search<'_> {
         Ok(holds)
     }
 
-    /// Gives a file that is no part of the change the mode that the project's has, and one that is a part of it no time
-    /// before the run: programs such as make decide by them. What was built of a file that is unchanged again is older than
+    /// Tells whether a file is the project's or a part of the change.
+    fn is_part(&self, project: Option<&Folder>, name: &OsStr, path: &RelPath) -> io::Result<bool> {
+        let is_known = self.staged.get(path).is_some() || self.tree.common().snapshot.knows(path);
+        Ok(is_known || project.map(|project| project.stat(name)).transpose()?.flatten().is_some())
+    }
+
+    /// Tells whether the change removes files below a directory.
+    fn loses_files(&self, directory: &RelPath) -> bool {
+        self.staged.iter().any(|(path, change)| change.after == Entry::Absent && path.is_under(directory))
+    }
+
+    /// Gives a file the mode that it is delivered with, and one that is a part of the change a time between the beginning of
+    /// the run and now: programs such as make decide by them. What was built of a file that is unchanged again is older than
     /// it, so its time stays.
     fn set_right(&self, here: &Folder, project: Option<&Folder>, name: &OsStr, path: &RelPath) -> io::Result<()> {
         let Some(found) = here.stat(name)? else { return Ok(()) };
         let bits = |stat: &Stat| number::<_, u32>(stat.st_mode) & 0o777;
-        if self.staged.get(path).is_some() {
-            if bits(&found) & 0o600 != 0o600 {
-                here.open_to(name, bits(&found) | 0o600)?;
-            }
-            let is_early = modified(&found) < self.tree.common().since;
-            return if is_early { here.touch(name) } else { Ok(()) };
+        let change = self.staged.get(path);
+        if change.is_some() && !(self.tree.common().since..=SystemTime::now()).contains(&modified(&found)) {
+            here.touch(name)?;
         }
-        let Some(own) = project.map(|project| project.stat(name)).transpose()?.flatten() else { return Ok(()) };
-        let wanted = if self.tree.layer().is_some() { bits(&own) } else { bits(&own) | 0o600 };
-        let is_file = FileType::from_raw_mode(own.st_mode).is_file();
-        if is_file && bits(&found) != wanted { here.open_to(name, wanted) } else { Ok(()) }
+        let own = project.map(|project| project.stat(name)).transpose()?.flatten();
+        let own = own.filter(|own| FileType::from_raw_mode(own.st_mode).is_file()).map(|own| bits(&own));
+        let mut wanted = match (own, change) {
+            (Some(own), None) => own,
+            (None, None) => return Ok(()),
+            (own, Some(Change { after: Entry::File { executable, .. }, .. })) => {
+                let own = own.unwrap_or(0o644);
+                if *executable { own | (own & 0o444) >> 2 } else { own & !0o111 }
+            }
+            (_, Some(_)) => return Ok(()),
+        };
+        if self.tree.layer().is_none() || change.is_some() {
+            wanted |= 0o600;
+        }
+        if bits(&found) == wanted { Ok(()) } else { here.open_to(name, wanted) }
     }
 
     /// Tells whether the name only says that something of the project is gone, or is not to be seen.
@@ -164,8 +212,13 @@ impl Search<'_> {
     }
 
     fn remove(&self, here: &Folder, name: &OsStr, path: &RelPath) -> io::Result<()> {
+        here.open_wide()?;
         let Some(layer) = self.tree.layer() else { return here.clear(name) };
         let is_staged = self.staged.get(path).is_some_and(|change| change.after == Entry::Absent);
-        if is_staged || layer.hides(path) { layer.put(path, &Entry::Absent) } else { here.clear(name) }
+        if is_staged || layer.hides(path) || self.loses_files(path) {
+            layer.put(path, &Entry::Absent)
+        } else {
+            here.clear(name)
+        }
     }
 }

@@ -313,7 +313,8 @@ fn what_commands_left_in_ignored_places_is_found_and_a_run_ignores_nothing_by_it
 
 /// What commands leave that is no part of the change.
 const BESIDE: &str = "mkdir -p test/in empty src/repo/.git; mkfifo src/pipe new.pipe; mkdir out/test; touch out/test/x; chmod 0 a run; \
-    echo x >src/.git; git checkout -qb other; git rm -q --cached a; mkdir kept; echo 1 >kept/file; touch -d 2001-01-01 kept/file";
+    echo x >src/.git; git checkout -qb other; git rm -q --cached a; mkdir kept; echo 1 >kept/file; touch -d 2001-01-01 kept/file; \
+    mkdir lib; echo '*' >lib/.gitignore; echo x >lib/helper; rm src/deep/b; chmod a-w .git";
 
 #[test]
 fn a_check_sees_the_change_alone() {
@@ -322,11 +323,11 @@ fn a_check_sees_the_change_alone() {
     for mut tree in [Some(copy), mounts().then(|| layered(&project))].into_iter().flatten() {
         command(&tree, BESIDE);
         tree.sync_out(&project.workspace, &|_, _| Ok(())).unwrap();
-        let seen = "ls -d test empty src/repo src/pipe new.pipe src/.git out/test/x kept/file own 2>/dev/null || true";
+        let seen = "ls -d test empty src/repo src/pipe new.pipe src/.git out/test/x kept/file own lib src/deep 2>/dev/null || true";
         assert!(command(&tree, seen).contains("new.pipe"));
         tree.drop_leftovers(&project.workspace.changes()).unwrap();
         assert_eq!(command(&tree, seen), "kept/file\nout/test/x\nown\n");
-        assert_eq!(command(&tree, "stat -c %a a run; [ kept/file -nt a ] && echo later"), "644\n600\nlater\n");
+        assert_eq!(command(&tree, "stat -c %a a run; [ kept/file -nt a ] && echo later"), "644\n644\nlater\n");
         let objects_at = tree.layer().map(|_| objects_at());
         let of_git = "git branch --show-current; git ls-files a; git status --short kept";
         tree.lend_git(project.repository.as_ref(), objects_at.as_deref()).unwrap();
