@@ -1,6 +1,5 @@
 //! Runs `qwen policy`: tells what the rules decide about calls before a run. Uses no model and no network.
 
-use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 
@@ -13,7 +12,7 @@ use crate::cli::WorkspaceArgs;
 use crate::cli::policy::{JudgeArgs, PolicyVerb};
 use crate::emit::safe::escape;
 use crate::emit::to_line;
-use crate::event::Event;
+use crate::event::{CallFacts, Event};
 use crate::exit::Exit;
 use crate::git::trusted;
 use crate::policy::Facts;
@@ -190,24 +189,29 @@ fn init(from: &Path, environment: &Environment, out: &mut dyn Write) -> Result<E
         None => read(from, environment)?,
     };
     let text = String::from_utf8(events).map_err(|_| RulesError::NotEvents(path()))?;
-    let (mut calls, mut denials) = (Vec::new(), HashMap::new());
+    let (mut calls, mut denials): (Vec<(_, Option<String>)>, _) = (Vec::new(), Vec::new());
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let event: Event =
             serde_json::from_str(line).map_err(|cause| RulesError::Event { path: path(), line: index + 1, cause })?;
         match event {
-            Event::Assistant(turn) => calls.extend(turn.calls),
-            Event::Denied(denial) => drop(denials.insert(denial.tool_use_id, denial.reason)),
+            Event::Assistant(turn) => calls.extend(turn.calls.into_iter().map(|call| (call, None))),
+            Event::Denied(denial) => denials.push(denial),
             _ => {}
         }
     }
     if calls.is_empty() {
         return Err(RulesError::NoCalls(path()).into());
     }
-    let calls = calls.into_iter().map(|call| suggest::Recorded {
-        denied: denials.remove(&call.id),
-        tool: call.name,
-        input: call.input,
-    });
+    for denial in denials {
+        // A subagent's call may have the id of another one.
+        let has_id = |(call, denied): &(CallFacts, Option<String>)| denied.is_none() && call.id == denial.tool_use_id;
+        let same = calls.iter().position(|known| has_id(known) && known.0.input == denial.tool_input);
+        if let Some(at) = same.or_else(|| calls.iter().position(has_id)) {
+            calls[at].1 = Some(denial.reason);
+        }
+    }
+    let calls =
+        calls.into_iter().map(|(call, denied)| suggest::Recorded { denied, tool: call.name, input: call.input });
     let suggested = suggest::policy(calls.collect(), &place.facts(environment));
     print(out, &suggested)
 }

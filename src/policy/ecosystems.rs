@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn every_program_of_the_list_belongs_to_an_ecosystem_or_to_all() {
         let everywhere = "ls cat head tail wc grep rg find sort uniq cut tr diff stat file tree jq sed awk git mkdir touch cp mv rm tee nproc basename dirname realpath readlink which seq sleep date uname hostname whoami env printenv du df nl tac rev column paste join comm cmp \
-                          fold fmt od xxd hexdump strings base64 expand egrep fgrep zcat rmdir sha256sum sha1sum md5sum cksum shellcheck shfmt hadolint actionlint \
+                          fold fmt od xxd hexdump strings base64 expand egrep fgrep rmdir sha256sum sha1sum md5sum cksum shellcheck shfmt hadolint actionlint \
                           markdownlint markdownlint-cli2 cspell typos taplo dprint yamllint codespell editorconfig-checker pre-commit \
                           ansible-lint kubeconform sqlfluff bats xmllint protolint kube-linter protoc id uptime free lscpu tar unzip xargs gzip zip xz zstd sh bash dash perl curl wget";
         let policy = Policy::builtin("ci-dev").unwrap();

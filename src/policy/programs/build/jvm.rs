@@ -24,7 +24,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "-q,--quiet -w,--warn -i,--info -d,--debug -s,--stacktrace -S,--full-stacktrace --offline -v,--version -h,--help --no-daemon --daemon --parallel --no-parallel --build-cache --no-build-cache --continue --no-continue --tests=D -x,--exclude-task=D \
             --rerun-tasks --rerun -m,--dry-run --console=D --warning-mode=D --max-workers=D --configuration-cache --no-configuration-cache --configure-on-demand --no-configure-on-demand --profile --refresh-dependencies -a,--no-rebuild --fail-fast --no-scan --info \
             --status --stop --watch-fs --no-watch-fs --write-locks --configuration=D --dependency=D --all --priority=D --problems-report --no-problems-report \
-            !--scan !-b,--build-file=R !-c,--settings-file=R !$-I,--init-script=R ~-p,--project-dir=E !-g,--gradle-user-home=L !--project-cache-dir=I !--include-build=L -D,--system-prop=B -P,--project-prop=P !-F,--dependency-verification=P !-M,--write-verification-metadata=P !-U,--update-locks=P !-t,--continuous !--gui",
+            !--scan !-b,--build-file=R !-c,--settings-file=R !$-I,--init-script=R ~-p,--project-dir=E !-g,--gradle-user-home=L !--project-cache-dir=I !--include-build=L -Dorg.gradle.daemon=D -Dorg.gradle.parallel=D -Dorg.gradle.caching=D -Dorg.gradle.console=D -Dorg.gradle.warning.mode=D -Dorg.gradle.logging.level=D -Dorg.gradle.workers.max=D -Dorg.gradle.configureondemand=D !-D,--system-prop=P -P,--project-prop=P !-F,--dependency-verification=P !-M,--write-verification-metadata=P !-U,--update-locks=P !-t,--continuous !--gui",
         operands: Operands::Tasks(":"),
         special: Some(gradle),
         ..TASKS
@@ -57,8 +57,9 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "detekt",
         options: "-F,--format --color --relative --parallel --log-level=D -l=D --reporter={plain|json|checkstyle|html|plain-summary|sarif} --editorconfig=R --android --fail-fast --auto-correct -h,--help -v,--version --excludes=D --includes=D --build-upon-default-config \
-            !-R,--ruleset=R !-c,--config=R !-p,--plugins=P !-b,--baseline=R -i,--input=T !-r,--report=P",
-        operands: Operands::WrittenWith("-F,--auto-correct"),
+            !-R,--ruleset=R !-c,--config=R !-p,--plugins=P !-b,--baseline=R -i,--input=D !-r,--report=P",
+        operands: Operands::Special,
+        special: Some(detekt),
         ..TOOL
     },
     Table {
@@ -68,6 +69,17 @@ pub(super) const TABLES: &[Table] = &[
         ..TOOL
     },
 ];
+
+// `detekt --input src,lib`: a list of files and directories.
+fn detekt(call: &mut Call<'_>) -> Result<(), Denial> {
+    let writes = call.has("-F") || call.has("--auto-correct");
+    for word in [call.operands.clone(), call.values("-i")].concat() {
+        for part in word.text.split([',', ';']).map(str::trim).filter(|part| !part.is_empty()) {
+            call.formatted(&Word { text: part.to_owned(), literal: word.literal }, writes)?;
+        }
+    }
+    Ok(())
+}
 
 // `ktlint src/A.kt`: some words are subcommands that write hooks of git and settings of editors.
 fn ktlint(call: &mut Call<'_>) -> Result<(), Denial> {
