@@ -4,6 +4,8 @@
 //! hash of the last bytes finds where a text begins to repeat; from there on each byte is compared with the one a
 //! period before. The memory is fixed, whatever the length of the answer.
 
+use super::xml_call::MAX_TAG;
+
 /// The longest unit that is recognised, in bytes.
 const MAX_PERIOD: usize = 4096;
 
@@ -30,9 +32,6 @@ const TIMES: usize = 3;
 
 /// What ends a call that is written as text.
 const END_OF_CALL: &str = "</function>";
-
-/// Bytes of a tag after which it does not end any more.
-const LONGEST_TAG: usize = 256;
 
 /// The longest token that is a word; beyond it is encoded data.
 const MAX_WORD: usize = 30;
@@ -209,9 +208,9 @@ fn circle(text: &str, from: usize) -> Option<usize> {
 
 /// Tells whether a text ends within a tag that names a parameter and is longer than any name.
 fn has_endless_tag(text: &str) -> bool {
-    let from = text.floor_char_boundary(text.len().saturating_sub(16 * LONGEST_TAG));
+    let from = text.floor_char_boundary(text.len().saturating_sub(16 * MAX_TAG));
     let last = text[from..].rfind("\n<parameter").map(|at| &text[from + at + 1..]);
-    last.is_some_and(|tag| tag.len() > LONGEST_TAG && !tag.contains(['>', '\n']))
+    last.is_some_and(|tag| tag.len() > MAX_TAG && !tag.contains(['>', '\n']))
 }
 
 impl Watch {
@@ -327,7 +326,7 @@ mod tests {
             watch.text(text, 8, Some(8));
             watch.found
         };
-        let name = ".*".repeat(LONGEST_TAG);
+        let name = ".*".repeat(MAX_TAG);
         assert_eq!(found(&format!("I look.\n<function=glob>\n<parameter=\"{name}")), Some((Some(8), None)));
         for fine in [format!("<parameter=pattern>\n{name}"), format!("<parameter=pattern>{name}"), "x".repeat(2000)] {
             assert_eq!(found(&format!("I look.\n<function=glob>\n{fine}")), None, "{}", &fine[..30]);

@@ -13,7 +13,7 @@ use super::repair::{self, ObjectError};
 use super::tool_set::ToolSet;
 
 /// The longest tag.
-const MAX_TAG: usize = 256;
+pub(super) const MAX_TAG: usize = 256;
 
 /// What is at a place.
 #[derive(Debug, PartialEq)]

@@ -107,11 +107,10 @@ fn strict(warning: &str) -> RunError {
 async fn ended(setup: &Setup, stage: &Stage, emitter: &Emitter, held: Result<Answer, Failure>) -> RunFinished {
     // What is delivered is what the last check saw.
     stage.end_background().await;
+    if let (true, Ok(_), Some(warning)) = (setup.input.strict, &held, emitter.first_warning()) {
+        return RunFinished::failed(Exit::Failed, strict(&warning));
+    }
     match held {
-        Ok(_) if setup.input.strict && emitter.first_warning().is_some() => {
-            let error = strict(&emitter.first_warning().unwrap_or_default());
-            RunFinished::failed(Exit::Failed, error)
-        }
         Ok(_) if stage.is_out_of_hand() => RunFinished::failed(Exit::Failed, out_of_hand()),
         Ok(answer) => {
             let tree = stage.tree_of_commands().await;

@@ -178,8 +178,9 @@ impl Runner {
     pub async fn before_check(&self) -> Result<(), ToolError> {
         let mut slot = self.command_tree.lock().await;
         let Some(command_tree) = slot.as_mut() else { return Ok(()) };
-        command_tree.sync_in(&self.options.workspace.changes()).map_err(no_tree)?;
-        command_tree.drop_leftovers(&self.options.workspace.changes()).map_err(no_tree)?;
+        let staged = self.options.workspace.changes();
+        command_tree.sync_in(&staged).map_err(no_tree)?;
+        command_tree.drop_leftovers(&staged).map_err(no_tree)?;
         command_tree
             .lend_git(self.repository(), self.objects_at())
             .map_err(|error| ToolError::failed(format!("cannot make git's directory for the command: {error}")))
